@@ -68,7 +68,7 @@ def test_a_log_that_ends_before_the_table_does_is_another_one(tmp_path: Path) ->
         grown(damaged(messages(9, properties=b"", body=b"BODY 000")), tmp_path)
 
 
-def test_a_log_that_ends_before_the_table_does_and_a_row_of_no_run_are_told(tmp_path: Path) -> None:
+def test_a_row_that_no_run_knows_is_a_difference(tmp_path: Path) -> None:
     grown(damaged(messages(9)), tmp_path)
     table = DeltaTable(tmp_path / "out" / "messages")
     first = table.to_pyarrow_table().slice(0, 1)

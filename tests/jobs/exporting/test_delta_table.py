@@ -125,7 +125,7 @@ def test_ranges_of_other_options_or_logs_are_not_mixed(tmp_path: Path) -> None:
         run(store, out)
 
 
-def test_other_ranges_or_logs_are_not_mixed_also_behind_one_just_noted(tmp_path: Path) -> None:
+def test_another_log_is_reported_also_behind_a_range_that_was_just_noted(tmp_path: Path) -> None:
     store, out = write(damaged(messages(20)).log, tmp_path / "store"), tmp_path / "out"
     with pytest.raises(Killed):  # between the first messages and their row in runs
         export_delta(Dying(DeltaRs(), 4, late=False), str(store), str(out), CHOSEN, None, {})
@@ -172,7 +172,7 @@ def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
         run(store, tmp_path / "out", delta_by="spark")
 
 
-def test_the_command_needs_no_spark_and_takes_words_for_times(tmp_path: Path, capsys) -> None:
+def test_the_command_needs_no_spark(tmp_path: Path, capsys) -> None:
     store = write(damaged(messages(60)).log, tmp_path / "store")
     words = ["export", str(store), "--output", str(tmp_path / "out")]
     assert main([*words, "--as", "delta", "--json"]) == 0

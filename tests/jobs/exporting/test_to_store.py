@@ -189,7 +189,7 @@ def test_only_an_export_of_a_store_is_replaced(tmp_path: Path) -> None:
     assert table(out, rocketmq="5.3.3").num_rows == 3
 
 
-def test_words_that_do_not_go_together_and_only_an_export_is_replaced(tmp_path: Path) -> None:
+def test_words_that_do_not_go_together(tmp_path: Path) -> None:
     store = write(damaged(messages(3)).log, tmp_path / "store")
     with pytest.raises(SettingError, match="--redact head: expected body, body:hash or prop"):
         run(store, tmp_path / "made", redact=["head"])

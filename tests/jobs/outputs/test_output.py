@@ -81,8 +81,9 @@ def test_only_a_set_is_replaced_and_only_where_it_is_asked_for(
     folder = tmp_path / "out"
     if files is None:
         folder.write_text("")
-    for name, text in (files or {}).items():
-        built.write(folder, {name: text.encode()})
+    else:
+        folder.mkdir()
+        built.write(folder, {name: text.encode() for name, text in files.items()})
     output = Output(LocalStorage(), str(folder), REBUILT, replace, inputs(store))
     with pytest.raises(StoreError, match=wrong) if wrong else nullcontext():
         output.check()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reput.jobs.comparing import logs as parting
 from reput.jobs.comparing.compare import verify_queue_log
-from reput.jobs.comparing.report import AHEAD, BEHIND, DAMAGED, PARTED, SAME
+from reput.jobs.comparing.report import AHEAD, BEHIND, DAMAGED, PARTED, SAME, Comparison
 from reput.jobs.judging.report import MISSING, MISSING_AT_END, ONE_TOO_MANY
 from reput.store_format.discover.store import store_at
 from tests.jobs.comparing.pairs import (
@@ -37,16 +37,18 @@ from tests.store_format.files.queue_log_archive import (
 from tests.trees import flip
 
 
-def test_a_copy_is_the_same() -> None:
-    report = compared(pair(COMMON, COMMON))
-    assert report.same
-    assert report.pairs[0].verdict == SAME
-    assert report.pairs[0].parting.first is None
-
-
-def test_a_slave_that_is_behind_lacks_the_last_messages() -> None:
-    (found,) = compared(pair(COMMON, COMMON[:41])).pairs
-    assert found.verdict == BEHIND
+def test_each_slave_is_compared_with_the_first_and_one_behind_lacks_the_last_messages() -> None:
+    files = {
+        **pair(COMMON, COMMON), **store("behind", COMMON[:41]),
+        **store("ahead", [*COMMON, message(60)]),
+    }  # fmt: skip
+    report = compared(files, 0, SLAVE, "behind", "ahead")
+    assert [each.verdict for each in report.pairs] == [SAME, BEHIND, AHEAD]
+    same, found, ahead = report.pairs
+    assert not report.same
+    assert (same.same, same.parting.first) == (True, None)
+    assert compared(pair(COMMON, COMMON)).same
+    assert [side.count("only") for side in ahead.found] == [0, 1]
     assert found.parting.first == places(COMMON)[41]
     assert [side.count("only") for side in found.found] == [19, 0]
     (queue,) = found.found[0].queues
@@ -55,12 +57,6 @@ def test_a_slave_that_is_behind_lacks_the_last_messages() -> None:
     assert found.there[0].message is not None
     assert found.there[0].message["queueOffset"] == 41
     assert found.there[1].reason == "the log has ended"
-
-
-def test_a_slave_that_is_ahead() -> None:
-    (found,) = compared(pair(COMMON[:41], COMMON)).pairs
-    assert found.verdict == AHEAD
-    assert [side.count("only") for side in found.found] == [0, 19]
 
 
 def test_logs_that_part_name_both_records() -> None:
@@ -76,30 +72,28 @@ def test_logs_that_part_name_both_records() -> None:
     assert [side.count("only") for side in found.found] == [9, 29]
 
 
-def test_a_message_at_another_position_of_its_queue_is_not_the_same() -> None:
-    ours = [message(41, sender="B"), message(42, sender="B")]
-    moved = replace(ours[1], queue_offset=41)
+@pytest.mark.parametrize("later", [0, 7])
+def test_a_message_at_another_position_or_sent_again_is_lost_by_neither_choice(later) -> None:
+    ours = [message(41, sender="C"), message(42, sender="B")]
+    time = ours[1].store_timestamp + later
+    moved = replace(ours[1], queue_offset=41, store_timestamp=time)
     (found,) = compared(pair([*COMMON[:41], *ours], [*COMMON[:41], moved])).pairs
     assert [side.count("again") for side in found.found] == [1, 1]
     assert [side.count("only") for side in found.found] == [1, 0]
 
 
-def test_a_message_that_was_sent_again_is_lost_by_neither_choice() -> None:
-    again = message(44, sender="B")
-    ours = [*COMMON[:41], message(41, sender="C"), again]
-    moved = replace(again, queue_offset=41, store_timestamp=again.store_timestamp + 7)
-    (found,) = compared(pair(ours, [*COMMON[:41], moved])).pairs
-    assert [side.count("only") for side in found.found] == [1, 0]
-    assert [side.count("again") for side in found.found] == [1, 1]
+def spoilt(name: str, at: int, bits: int) -> Comparison:
+    """The comparison of two alike, of which one has flipped bits."""
+    files = pair(COMMON, COMMON)
+    raw = bytearray(files[f"{name}/commitlog/{0:020d}"])
+    raw[at] ^= bits
+    (found,) = compared({**files, f"{name}/commitlog/{0:020d}": bytes(raw)}).pairs
+    return found
 
 
 def test_a_flipped_bit_loses_no_message_and_names_the_side_that_is_damaged() -> None:
-    files = pair(COMMON, COMMON)
     at = places(COMMON)[20]
-    spoilt = bytearray(files[f"{SLAVE}/commitlog/{0:020d}"])
-    spoilt[at + 88 + 3] ^= 1  # in the body
-    files[f"{SLAVE}/commitlog/{0:020d}"] = bytes(spoilt)
-    (found,) = compared(files).pairs
+    found = spoilt(SLAVE, at + 88 + 3, 1)  # in the body
     assert found.verdict == DAMAGED
     assert found.parting.first == at + 91
     assert found.there is not None
@@ -109,27 +103,19 @@ def test_a_flipped_bit_loses_no_message_and_names_the_side_that_is_damaged() -> 
     assert [there.physical_offset for there in found.there] == [at, at]
     assert [side.count("only") for side in found.found] == [0, 0]
     assert [side.count("damaged") for side in found.found] == [0, 1]
+    # a record whose size is spoilt is only on the other side
+    assert [side.count("only") for side in spoilt(MASTER, at + 2, 64).found] == [0, 1]
 
 
-def test_a_record_whose_size_is_spoilt_is_only_on_the_other_side() -> None:
-    files = pair(COMMON, COMMON)
-    at = places(COMMON)[20]
-    spoilt = bytearray(files[f"{MASTER}/commitlog/{0:020d}"])
-    spoilt[at + 2] ^= 64
-    files[f"{MASTER}/commitlog/{0:020d}"] = bytes(spoilt)
-    (found,) = compared(files).pairs
-    assert [side.count("only") for side in found.found] == [0, 1]
-
-
-def test_logs_that_begin_apart_are_compared_where_both_are() -> None:
+def test_logs_that_begin_apart_or_in_other_segments_are_compared_where_both_are() -> None:
     files = pair(COMMON, COMMON)
     del files[f"{SLAVE}/commitlog/{0:020d}"]
     report = compared(files)
     assert report.same
     assert [side.start for side in report.sides] == [0, SEGMENT]
-
-
-def test_a_hole_is_what_only_the_other_has() -> None:
+    files = {**store(MASTER, COMMON), **store(SLAVE, COMMON[:55], 3000)}
+    (found,) = compared(files).pairs
+    assert [side.count("only") for side in found.found] == [5, 0]
     long = [message(n) for n in range(80)]
     files = pair(long, long)
     del files[f"{SLAVE}/commitlog/{SEGMENT:020d}"]
@@ -139,12 +125,6 @@ def test_a_hole_is_what_only_the_other_has() -> None:
     assert found.found[0].count("only") == inside > 0
     assert found.found[1].count("only") == 0
     assert any("hole" in note for note in report.sides[1].notes)
-
-
-def test_other_sizes_of_segments_are_compared_by_content() -> None:
-    files = {**store(MASTER, COMMON), **store(SLAVE, COMMON[:55], 3000)}
-    (found,) = compared(files).pairs
-    assert [side.count("only") for side in found.found] == [5, 0]
 
 
 def test_a_stale_tail_is_named() -> None:
@@ -165,15 +145,6 @@ def test_a_stale_tail_is_named() -> None:
     assert report.sides[1].tail is not None
     assert report.sides[1].tail.record in old[42:45]
     assert report.pairs[0].found[1].count("only") == 1
-
-
-def test_several_slaves_are_each_compared_with_the_first() -> None:
-    files = {
-        **pair(COMMON, COMMON), **store("behind", COMMON[:30]),
-        **store("ahead", [*COMMON, message(60)]),
-    }  # fmt: skip
-    report = compared(files, 0, SLAVE, "behind", "ahead")
-    assert [each.verdict for each in report.pairs] == [SAME, BEHIND, AHEAD]
 
 
 def test_each_message_of_one_store_alone_is_a_line_without_its_body() -> None:

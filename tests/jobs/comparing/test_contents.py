@@ -52,33 +52,22 @@ def test_a_topic_differs_by_its_fields_and_a_field_may_be_lacking() -> None:
     assert bool(found)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "differs"),
-    [({}, {}, False), ({"0": 5}, {"0": 5}, False), ({"0": 5}, {}, True), ({"0": 0}, {}, True)],
-)
-def test_an_offset_of_0_is_not_no_offset(ours, theirs: dict[str, int], differs: bool) -> None:
-    one, other = (
-        {"consumerOffset.json": {"offsetTable": {"T@g": each}}} for each in (ours, theirs)
-    )
-    found = compared(one, other)
-    assert found.offsets == ([OffsetDiffers("g", "T", 0, ours["0"], None)] if differs else [])
-    assert bool(found) is differs
-
-
-def test_offsets_are_compared_queue_by_queue() -> None:
-    ours = {"T@g": {"0": 5, "10": 7, "2": 1}, "T@h": {"0": 1}}
-    theirs = {"T@g": {"0": 6, "10": 7}, "U@g": {"1": 3}}
-    assert compared(consumed(ours), consumed(theirs)).offsets == [
+def test_offsets_and_delays_are_compared_by_queue_and_level_and_0_is_not_none() -> None:
+    pairs: Any = [({}, {}), ({"0": 5}, {"0": 5}), ({"0": 5}, {}), ({"0": 0}, {})]
+    for ours, theirs in pairs:
+        found = compared(consumed({"T@g": ours}), consumed({"T@g": theirs}))
+        differs = ours != theirs
+        assert found.offsets == ([OffsetDiffers("g", "T", 0, ours["0"], None)] if differs else [])
+        assert bool(found) is differs
+    one = {"T@g": {"0": 5, "10": 7, "2": 1}, "T@h": {"0": 1}}
+    other = {"T@g": {"0": 6, "10": 7}, "U@g": {"1": 3}}
+    assert compared(consumed(one), consumed(other)).offsets == [
         OffsetDiffers("g", "T", 0, 5, 6), OffsetDiffers("g", "T", 2, 1, None),
         OffsetDiffers("g", "U", 1, None, 3), OffsetDiffers("h", "T", 0, 1, None),
     ]  # fmt: skip
-
-
-def test_delays_differ_by_their_level() -> None:
-    one, other = (
-        {"delayOffset.json": {"offsetTable": each}} for each in ({"1": 5, "3": 2}, {"1": 5, "2": 9})
-    )
-    assert compared(one, other).delays == [("2", None, 9), ("3", 2, None)]
+    levels = ({"delayOffset.json": {"offsetTable": each}}
+              for each in ({"1": 5, "3": 2}, {"1": 5, "2": 9}))  # fmt: skip
+    assert compared(*levels).delays == [("2", None, 9), ("3", 2, None)]
 
 
 def test_a_table_that_one_store_lacks_is_noted_and_not_compared() -> None:
@@ -125,9 +114,6 @@ def test_messages_are_counted_by_kind_and_those_of_brokers_apart() -> None:
     assert {name: told[name] for name in ("same", "only", "again", "damaged")} == {
         "same": 9, "only": 15, "again": 100, "damaged": 0,
     }  # fmt: skip
-
-
-def test_nothing_is_counted_where_nothing_was_found() -> None:
     assert Found().count("only") == 0
     assert QueueOnly("T", 0, "only").least == -1
 

@@ -39,22 +39,7 @@ def test_spans_that_meet_are_one(unlike: Spans, ours: Spans, theirs: Spans, span
     assert parting.first == (spans[0][0] if spans else None)
 
 
-def test_what_only_one_log_has_is_told_of_either_side() -> None:
-    whole, short = side(MASTER, COMMON), side(SLAVE, COMMON[:41])
-    assert short.end == AT[41]
-    only = ((AT[41], whole.end),)
-    assert AT[41] > SEGMENT
-    assert parted(whole, short) == [Parting((), only, ())]
-    assert parted(short, whole) == [Parting((), (), only)]
-
-
-def test_messages_before_a_log_s_start_are_no_difference() -> None:
-    later = side(SLAVE, [m for m, at in zip(COMMON, AT, strict=True) if at >= SEGMENT],
-                 first=SEGMENT)  # fmt: skip
-    assert parted(side(MASTER, COMMON), later) == [Parting((), (), ())]
-
-
-def test_each_log_is_compared_with_the_first() -> None:
+def test_each_log_is_compared_with_the_first_as_far_as_it_goes() -> None:
     changed = [*COMMON[:3], message(3, body=b"BODY OF 3"), *COMMON[4:]]
     same, unlike = parted(side(MASTER, COMMON), side("a", COMMON), side("b", changed))
     assert same == Parting((), (), ())
@@ -62,6 +47,15 @@ def test_each_log_is_compared_with_the_first() -> None:
     # totalSize and magic are alike, the CRC of the body is not; a span ends with what was read
     assert (first, last) == (AT[3] + 8, SEGMENT)
     assert unlike.ours == unlike.theirs == ()
+    later = side(SLAVE, [m for m, at in zip(COMMON, AT, strict=True) if at >= SEGMENT],
+                 first=SEGMENT)  # fmt: skip
+    assert parted(side(MASTER, COMMON), later) == [Parting((), (), ())]
+    whole, short = side(MASTER, COMMON), side(SLAVE, COMMON[:41])
+    assert short.end == AT[41]
+    only = ((AT[41], whole.end),)
+    assert AT[41] > SEGMENT
+    assert parted(whole, short) == [Parting((), only, ())]
+    assert parted(short, whole) == [Parting((), (), only)]
 
 
 def test_logs_of_other_segment_sizes_differ_from_their_first_blank_on() -> None:
@@ -105,34 +99,21 @@ def test_bytes_in_a_body_that_look_like_a_record_are_none() -> None:
     assert found.physical_offset == log.places[2]
 
 
-@pytest.mark.parametrize("place", [-1, PLACE_SEGMENT, 1 << 40])
-def test_where_no_segment_is_the_log_has_ended(place: int) -> None:
-    log = damaged(messages(9))
-    assert record_there(place_side(log), place) == There(place, None, "the log has ended")
-
-
-def test_the_first_byte_behind_the_last_record_is_behind_the_end() -> None:
+def test_a_damaged_record_is_told_as_it_stands_and_behind_the_end_is_none() -> None:
     log = damaged(messages(9))
     opened = place_side(log)
+    for place in (-1, PLACE_SEGMENT, 1 << 40):
+        assert record_there(opened, place) == There(place, None, "the log has ended")
     assert record_there(opened, opened.end).reason == "the log has ended"
     assert record_there(opened, opened.end - 1).physical_offset == log.places[8]
-
-
-def test_a_record_with_a_wrong_body_is_told_as_it_stands() -> None:
-    log = damaged(messages(9))
     log.flip(4, BODY)
     found = record_there(place_side(log), log.places[4] + BODY)
     assert found.reason == "bodyCRC: does not match the body"
     assert found.message is not None
     assert found.message["physicalOffset"] == log.places[4]
-
-
-def test_of_a_record_without_a_frame_nothing_is_told() -> None:
-    log = damaged(messages(9))
-    log.flip(4, 4)  # of its magic number
-    opened = place_side(log)
+    log.flip(4, 4)  # of its magic number: without a frame nothing is told
     for byte in (0, 4):
-        found = record_there(opened, log.places[4] + byte)
+        found = record_there(place_side(log), log.places[4] + byte)
         assert (found.physical_offset, found.message) == (log.places[4], None)
         assert found.reason.startswith("magic: ")
 
@@ -174,9 +155,6 @@ def test_a_log_has_the_bytes_of_its_segments_up_to_its_last_record() -> None:
     wanted = {first - 1: False, first: True, second - 1: True, second: True,
               side.end - 1: True, side.end: False}  # fmt: skip
     assert {place: side.has(place) for place in wanted} == wanted
-
-
-def test_a_missing_segment_s_bytes_are_not_had() -> None:
     files = store(MASTER, COMMON * 2)
     del files[f"{MASTER}/commitlog/{SEGMENT:020d}"]
     side = opened(files, mappedFileSizeCommitLog=str(SEGMENT))
@@ -184,8 +162,5 @@ def test_a_missing_segment_s_bytes_are_not_had() -> None:
         True, False, False, True,
     ]  # fmt: skip
     assert any("a hole before it" in note for note in side.notes)
-
-
-def test_an_empty_log_has_nothing() -> None:
     side = opened(store(MASTER, []), mappedFileSizeCommitLog=str(SEGMENT))
     assert (side.spans, side.has(0), side.end) == ([], False, 0)

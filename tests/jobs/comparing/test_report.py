@@ -62,23 +62,18 @@ def comparison(parting: Parting, found: Found | None = None, **more: Any) -> Com
     return Comparison(OURS, THEIRS, parting, **given)
 
 
-@pytest.mark.parametrize(("parting", "found", "verdict"), [
-    (ALIKE, None, SAME), (Parting((), ((END, END + 9),), ()), None, BEHIND),
-    (Parting((), (), ((END, END + 9),)), None, AHEAD),
-    (Parting((), ((0, 9),), ((END, END + 9),)), None, PARTED),
-    (Parting(((5, END - 1),), (), ()), None, DAMAGED),
-    (Parting(((5, END - 1),), (), ()), AGAIN, DAMAGED),
-    (Parting(((5, END - 1),), (), ()), ONLY, PARTED), (Parting(((5, END),), (), ()), None, PARTED),
-    (Parting(((5, 6), (7, END)), (), ()), None, PARTED),
-])  # fmt: skip
-def test_bytes_that_differ_up_to_an_end_or_with_their_messages_part_logs(
-    parting: Parting, found: Found | None, verdict: str
-) -> None:
-    assert comparison(parting, found).verdict == verdict
-
-
-def test_logs_part_at_the_first_of_both_records() -> None:
-    there = There(70, None, "x"), There(50, None, "y")
+def test_bytes_that_differ_up_to_an_end_or_with_their_messages_part_logs() -> None:
+    beginning = ((5, END - 1),)
+    for parting, found, verdict in [
+        (ALIKE, None, SAME), (Parting((), ((END, END + 9),), ()), None, BEHIND),
+        (Parting((), (), ((END, END + 9),)), None, AHEAD),
+        (Parting((), ((0, 9),), ((END, END + 9),)), None, PARTED),
+        (Parting(beginning, (), ()), None, DAMAGED), (Parting(beginning, (), ()), AGAIN, DAMAGED),
+        (Parting(beginning, (), ()), ONLY, PARTED), (Parting(((5, END),), (), ()), None, PARTED),
+        (Parting(((5, 6), (7, END)), (), ()), None, PARTED),
+    ]:  # fmt: skip
+        assert comparison(parting, found).verdict == verdict
+    there = There(70, None, "x"), There(50, None, "y")  # they part at the first of both records
     assert comparison(Parting(((60, 80),), (), ()), there=there).at == 50
     assert comparison(ALIKE).at is None
 
@@ -130,13 +125,6 @@ def test_the_summary_says_what_either_choice_loses() -> None:
     )
 
 
-def test_a_slave_that_is_behind_is_named_so() -> None:
-    lines = text(compared(pair(COMMON, COMMON[:50]))).split("\n")
-    many = places(COMMON)[59] + len(encode(COMMON[59], 0)) - places(COMMON)[50]
-    assert lines[0].endswith(f": slave is behind by {many:,} bytes, 10 messages")
-    assert "  next      keep master: it has all that slave has" in lines
-
-
 def test_the_command_answers_by_its_exit_code_and_writes_the_messages(tmp_path, capsys) -> None:
     master, slave = written(tmp_path, "a", COMPARE_OURS), written(tmp_path, "b", COMMON[:41])
     again = written(tmp_path, "c", COMPARE_OURS)
@@ -165,17 +153,6 @@ def test_spark_finds_the_same(spark: object, tmp_path: Path) -> None:
     assert found[0][0]["messages"][0]["only"] == 9
 
 
-def test_of_logs_that_share_no_byte_nothing_is_claimed() -> None:
-    """The master's first segments have expired, and the slave ended within them."""
-    master = store(MASTER, COMMON[:20], first=8 * SEGMENT)
-    report = compared({**master, **store(SLAVE, COMMON)})
-    lines = text(report).split("\n")
-    assert lines[0].endswith(": they have no byte in common, and nothing was compared")
-    assert "  keep      both: which messages only one of them has is not known" in lines
-    assert not any("no message is lost" in line or "next" in line for line in lines)
-    assert (report.same, report.pairs[0].as_json()["log"]) == (False, "apart")
-
-
 def test_what_a_log_does_not_have_any_more_is_no_promise() -> None:
     files = pair(COMMON, COMMON[:50])
     del files[f"{MASTER}/commitlog/{0:020d}"]
@@ -184,3 +161,14 @@ def test_what_a_log_does_not_have_any_more_is_no_promise() -> None:
     assert (
         f"  next      keep master: it has all that slave has but those before {SEGMENT:,}" in lines
     )
+    master = store(MASTER, COMMON[:20], first=8 * SEGMENT)
+    report = compared({**master, **store(SLAVE, COMMON)})
+    lines = text(report).split("\n")
+    assert lines[0].endswith(": they have no byte in common, and nothing was compared")
+    assert "  keep      both: which messages only one of them has is not known" in lines
+    assert not any("no message is lost" in line or "next" in line for line in lines)
+    assert (report.same, report.pairs[0].as_json()["log"]) == (False, "apart")
+    lines = text(compared(pair(COMMON, COMMON[:50]))).split("\n")
+    many = places(COMMON)[59] + len(encode(COMMON[59], 0)) - places(COMMON)[50]
+    assert lines[0].endswith(f": slave is behind by {many:,} bytes, 10 messages")
+    assert "  next      keep master: it has all that slave has" in lines

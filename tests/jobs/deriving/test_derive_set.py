@@ -1,5 +1,6 @@
 """A set is derived and published at once: what it counts, what it leaves out, what it tells."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from reput.jobs.opening.plan import ROCKSDB
 from reput.jobs.outputs.output import REBUILT
 from reput.jobs.outputs.report import OutputFile, Summary
 from reput.jobs.pipeline.pipeline import Cut
-from reput.store_format.faults import SALVAGE, DamageFound, StoreError
+from reput.store_format.faults import SALVAGE, DamageFound
 from tests.damaged import START, Damaged, damaged, messages
 from tests.in_process import OUTPUT, storage_of
 from tests.jobs.found import found
@@ -38,13 +39,15 @@ def test_a_set_has_what_the_log_has() -> None:
     assert (summary.warnings, summary.left_out, summary.damage) == ([], [], None)
 
 
+def in_queues(queues: int, offsets: Sequence[int]) -> Damaged:
+    made = [Message("T", queue, offset, b"x", store_timestamp=START)
+            for offset in offsets for queue in range(queues)]  # fmt: skip
+    return damaged(made, 1 << 16)
+
+
 @pytest.mark.parametrize("queues", [1, 10, 11])
 def test_messages_in_no_queue_are_named_up_to_twenty(queues: int) -> None:
-    made = [
-        Message("T", queue, offset, b"x", store_timestamp=START)
-        for offset in (0, 1, 1, 0) for queue in range(queues)
-    ]  # fmt: skip
-    log = damaged(made, 1 << 16)
+    log = in_queues(queues, (0, 1, 1, 0))
     summary, _ = derived(log)
     lines = [line for line in summary.in_no_queue if "is in no queue" in line]
     again = [line for line in summary.in_no_queue if "made again" in line]
@@ -62,11 +65,7 @@ def test_messages_in_no_queue_are_named_up_to_twenty(queues: int) -> None:
 
 @pytest.mark.parametrize("queues", [1, 11])
 def test_messages_that_rocksdb_has_no_entry_of_are_named_up_to_twenty(queues: int) -> None:
-    made = [
-        Message("T", queue, offset, b"x", store_timestamp=START)
-        for offset in (0, 1, 1, 7, 0, 9) for queue in range(queues)
-    ]  # fmt: skip
-    log = damaged(made, 1 << 16)
+    log = in_queues(queues, (0, 1, 1, 7, 0, 9))
     summary, _ = derived(log, queues=ROCKSDB)
     places = log.places
     assert [line.partition(": ")[2] for line in summary.in_no_queue[:2]] == [
@@ -86,11 +85,15 @@ def test_a_topic_that_leads_out_of_the_set_is_left_out_and_named_once() -> None:
     assert not [path for path in storage.files if "evil" in path]
 
 
-def test_a_set_past_damage_tells_of_it() -> None:
+def test_a_set_past_damage_tells_of_it_and_a_failed_run_leaves_nothing() -> None:
     log = damaged()
     log.flip(7, 5)  # magic
+    storage = storage_of(log.log)
+    before = dict(storage.files)
+    store = found(log.log, storage)
     with pytest.raises(DamageFound):
-        derived(log)
+        derive_set(store, store.output(OUTPUT, REBUILT, False, storage), ToDerive())
+    assert storage.files == before
     summary, _ = derived(log, on_damage=SALVAGE)
     assert (summary.messages, summary.on_damage) == (59, SALVAGE)
     assert summary.damage is not None
@@ -98,25 +101,10 @@ def test_a_set_past_damage_tells_of_it() -> None:
     assert any("magic" in line for line in summary.warnings)
 
 
-def test_a_failed_run_leaves_nothing() -> None:
-    log = damaged()
-    log.flip(7, 5)
-    storage = storage_of(log.log)
-    before = dict(storage.files)
-    store = found(log.log, storage)
-    target = store.output(OUTPUT, REBUILT, False, storage)
-    with pytest.raises(StoreError):
-        derive_set(store, target, ToDerive())
-    assert storage.files == before
-
-
-def test_index_files_are_named_upward_from_a_given_name() -> None:
+def test_index_files_are_named_upward_from_a_given_name_and_a_set_may_move() -> None:
     summary, _ = derived(damaged(), index_start_name="20300101000000999")
     names = [each.path for each in summary.files if each.path.startswith("index/")]
     assert names == ["index/20300101000000999", "index/20300101000001000"]
-
-
-def test_files_of_a_set_move_to_their_paths_in_another() -> None:
     paths = ["consumequeue/T/0/00", "index/1", "checkpoint"]
     storage = MemoryStorage({f"staged/{path}": path.encode() for path in paths})
     summary, _ = derived(damaged(messages(1)))

@@ -25,6 +25,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
 from reput.store_format.rocksdb.queues import RocksDBQueues
 from tests.broker.writer.stores import open_writer
+from tests.built import write
 from tests.damaged import damaged
 from tests.faults.memory_files import crash_states
 from tests.faults.power import recorded
@@ -60,16 +61,15 @@ def install(store: Path, output: Path, queues: str) -> None:
     install_set(str(store), str(output))
 
 
-@pytest.mark.parametrize("position", [OLD - 1])
-def test_it_ends_where_it_ended(store: Path, tmp_path: Path, position: int) -> None:
+def test_it_ends_where_it_ended(store: Path, tmp_path: Path) -> None:
     storage = LocalStorage()
     before = FileQueues(Folder(storage, str(store)), lambda batch: 80).open("Old", 1, False)
     last = before.last()
     assert last is not None
-    assert last.position == position
+    assert last.position == OLD - 1
     install(store, tmp_path / "rocksdb", "rocksdb")
     queues = RocksDBQueues(str(store), Folder(storage, f"{store}/consumequeue"))
-    assert queues.maxima["Old", 1] == (last.physical_offset, position)
+    assert queues.maxima["Old", 1] == (last.physical_offset, OLD - 1)
     assert queues.open("Old", 1, False).maximum() == OLD
     queues.close()
     install(store, tmp_path / "files", "files")
@@ -117,16 +117,29 @@ def test_a_rocksdb_that_cannot_be_read_is_warned_of(store: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("command", [repair, convert, replicate])
-def test_a_new_store_has_it_too(store: Path, tmp_path: Path, command: Any) -> None:
+def test_a_new_store_has_it_too_and_so_has_a_batch_queue(store: Path, tmp_path, command) -> None:
+    last_entry = LastEntry(100, 40, 120, 7, 5, 1_700_000_000_000)
+    made = expired_file(("Batch", 2), last_entry, lambda _: 46)
+    about = {"topicConfigTable": {"Batch": {"attributes": {"queue.type": "BatchCQ"}}}}
+    write(store, {f"{made.folder}/{0:020d}": made.content,
+                  "config/topics.json": json.dumps(about).encode()})  # fmt: skip
     out = tmp_path / "out"
     engine = () if command is replicate else (Session(),)
-    command(*engine, str(store), str(out), rocketmq="5.3.3", settings=SETTINGS)
-    queues = FileQueues(Folder(LocalStorage(), str(out)), lambda batch: 80)
+    given: Any = {"rocketmq": "5.3.3",
+                  "settings": {**SETTINGS, "mapperFileSizeBatchConsumeQueue": "46"}}  # fmt: skip
+    command(*engine, str(store), str(out), **given)
+    folder = Folder(LocalStorage(), str(out))
+    queues = FileQueues(folder, lambda batch: 46 if batch else 80)
     assert queues.open("Old", 1, False).maximum() == OLD
     assert queues.open("New", 1, False).maximum() == 30
+    queue = queues.open("Batch", 2, True)
+    assert queue.maximum() == 45
+    last = queue.last()
+    assert last is not None
+    assert last[1:] == (100, 120, 7, 5, 1_700_000_000_000)
     with open_writer(out, **SETTINGS) as writer:
         assert writer.append(Message("Old", b"", 1)).queue_offset == OLD
-    assert verify(Session(), str(out), rocketmq="5.3.3", settings=SETTINGS).same
+    assert verify(Session(), str(out), **given).same
 
 
 def test_a_replica_s_lasts_when_power_goes(store: Path, tmp_path: Path) -> None:
@@ -136,28 +149,6 @@ def test_a_replica_s_lasts_when_power_goes(store: Path, tmp_path: Path) -> None:
     done = recorded(disk, lambda: replicate(str(store), str(disk / "out"), **given))
     *_, lost, _ = crash_states(done.start, done.ops, 1, 0, every=len(done.ops))
     assert lost.files.tree().keys() == done.end.tree().keys()
-
-
-@pytest.mark.parametrize("command", [repair, convert, replicate])
-def test_so_has_a_batch_queue(store: Path, tmp_path: Path, command: Any) -> None:
-    made = expired_file(
-        ("Batch", 2), LastEntry(100, 40, 120, 7, 5, 1_700_000_000_000), lambda _: 46
-    )
-    folder = store / made.folder
-    folder.mkdir(parents=True)
-    (folder / f"{0:020d}").write_bytes(made.content)
-    (store / "config").mkdir(exist_ok=True)
-    about = {"Batch": {"attributes": {"queue.type": "BatchCQ"}}}
-    (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": about}))
-    out = tmp_path / "out"
-    engine = () if command is replicate else (Session(),)
-    batch = {**SETTINGS, "mapperFileSizeBatchConsumeQueue": "46"}
-    command(*engine, str(store), str(out), rocketmq="5.3.3", settings=batch)
-    queue = FileQueues(Folder(LocalStorage(), str(out)), lambda batch: 46).open("Batch", 2, True)
-    assert queue.maximum() == 45
-    last = queue.last()
-    assert last is not None
-    assert last[1:] == (100, 120, 7, 5, 1_700_000_000_000)
 
 
 # --- The checkpoint of a set tells of the last record, of the last entry, and of every index file.
@@ -180,28 +171,16 @@ def split(records: int, time: int, dispatched: int, last: int) -> dict[str, int]
             "last_record": last}  # fmt: skip
 
 
-def test_an_empty_log_has_an_empty_checkpoint() -> None:
+def test_a_checkpoint_has_the_times_of_the_last_record_and_entry_and_all_index_files() -> None:
     assert fields([]) == (0,) * 6
     assert fields([split(0, 99, 99, 99)]) == (0,) * 6
-
-
-def test_the_last_split_with_records_counts_even_if_its_time_is_earlier() -> None:
     rows = [split(2, 70, 70, 100), split(1, 50, 50, 300), split(0, -1, -1, -1)]
     assert fields(rows) == (50, 50, 0, 0, 300, 300)
-
-
-def test_records_without_a_queue_entry_leave_the_time_of_the_last_entry() -> None:
     rows = [split(2, 40, 40, 100), split(1, 50, -1, 300)]
     assert fields(rows)[:2] == (50, 40)
     assert fields(rows[1:])[:2] == (50, 0)
     assert fields([split(1, 0, 0, 0)])[:2] == (0, 0)
-
-
-def test_no_time_is_below_zero() -> None:
     assert fields([split(1, -5, -1, 0)])[:3] == (0, 0, 0)
-
-
-def test_the_greatest_end_of_the_index_files_keeps_all_of_them() -> None:
     index = [{"folder": "index", "end": end} for end in (7, 9, 8)]
     queue = {"folder": "consumequeue/T/0", "end": 100}
     assert fields([], [*index, queue])[2] == 9

@@ -58,8 +58,11 @@ def test_a_store_with_queues_in_rocksdb_alone_gets_such_by_default(tmp_path: Pat
     assert "  1 file derived, 150 entries of 12 queues in RocksDB: the same (" in report.text()
 
 
-def test_files_are_built_of_it_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_files_are_built_where_they_are_asked_for_and_a_store_with_both_asks(tmp_path) -> None:
     store, _ = unpack("double_5.3.3", tmp_path)
+    with pytest.raises(SettingError, match="--queues files, or --queues rocksdb"):
+        rebuilt(store, tmp_path / "out", "5.3.3")
+    assert not (tmp_path / "out").exists()
     settings = {"mappedFileSizeConsumeQueue": "2000"}
     rebuilt(store, tmp_path / "out", "5.3.3", queues="files", settings=settings)
     files = [path for path in (store / "consumequeue").rglob("*") if path.parent.name.isdigit()]
@@ -67,13 +70,6 @@ def test_files_are_built_of_it_where_they_are_asked_for(tmp_path: Path) -> None:
     for path in files:
         built = tmp_path / "out" / path.relative_to(store)
         assert built.read_bytes() == path.read_bytes()
-
-
-def test_a_store_with_both_says_what_to_ask_for(tmp_path: Path) -> None:
-    store, _ = unpack("double_5.3.3", tmp_path)
-    with pytest.raises(SettingError, match="--queues files, or --queues rocksdb"):
-        rebuilt(store, tmp_path / "out", "5.3.3")
-    assert not (tmp_path / "out").exists()
 
 
 def test_it_is_built_on_another_file_system(tmp_path: Path) -> None:
@@ -114,12 +110,18 @@ def entries(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
     return found_rows
 
 
-@pytest.mark.parametrize("split_bytes", [500, 4096])
-def test_a_queue_that_cannot_begin_so_is_refused(split_bytes: int) -> None:
+def test_a_queue_that_cannot_begin_so_or_is_a_batch_queue_is_refused() -> None:
     made = messages(30, 1)
     made[0] = replace(made[0], queue_offset=-5)
-    with pytest.raises(DamageFound):
-        tables(damaged(made), Cut(split_bytes))
+    for split_bytes in (500, 4096):
+        with pytest.raises(DamageFound):
+            tables(damaged(made), Cut(split_bytes))
+    log = damaged([*messages(3), *batches([2, 3], 1_700_000_000_100)])
+    with pytest.raises(StoreError, match=r"queue 0: is a batch queue .*--queues files"):
+        tables(log, topics=BATCH_QUEUE)
+    log = damaged(messages(1))
+    log.segments[0][:] = bytes(len(log.segments[0]))
+    assert tables(log) == []
 
 
 @pytest.mark.parametrize("irregular", [0, 3])
@@ -139,15 +141,3 @@ def test_what_is_read_does_not_grow_as_queues_times_splits(irregular: int) -> No
     reads = sum(path.endswith(".entries") for path in storage.opened[before:])
     assert 99 <= reads <= 300  # 3,960 where each run was read by itself
     assert session.rows_collected - collected <= 2 * queues + len(rows)
-
-
-def test_a_log_without_a_message_has_no_table() -> None:
-    log = damaged(messages(1))
-    log.segments[0][:] = bytes(len(log.segments[0]))
-    assert tables(log) == []
-
-
-def test_a_batch_queue_has_no_place_in_rocksdb() -> None:
-    log = damaged([*messages(3), *batches([2, 3], 1_700_000_000_100)])
-    with pytest.raises(StoreError, match=r"queue 0: is a batch queue .*--queues files"):
-        tables(log, topics=BATCH_QUEUE)

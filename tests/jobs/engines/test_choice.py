@@ -22,30 +22,25 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize(("engine", "master", "submitted", "wanted"), [
-    (None, None, None, "local"), (None, "local[2]", None, "spark"),
-    (None, None, GATEWAY, "spark"), (None, None, DATABRICKS, "spark"),
-    ("local", None, GATEWAY, "local"), ("local", "local[2]", None, "local"),
-    ("spark", None, None, "spark"), (None, "", None, "local"),
-])  # fmt: skip
-def test_a_named_engine_comes_first_then_a_session_that_is_meant(
-    engine: str | None, master: str | None, submitted: str | None, wanted: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    if submitted:
-        monkeypatch.setenv(submitted, "1")
-    assert chosen(engine, master) == wanted
-
-
-@pytest.mark.parametrize(
-    ("words", "starts"),
-    [([], 1), (["-v"], 1), (["--engine=spark"], 0), (["--master", "local"], 0), (["--help"], 0)],
-)
-def test_workers_start_early_but_for_spark_and_help(words, starts: int, monkeypatch) -> None:
+def test_a_named_engine_comes_first_then_a_session_that_is_meant(monkeypatch) -> None:
+    for engine, master, submitted, wanted in [
+        (None, None, None, "local"), (None, "local[2]", None, "spark"),
+        (None, None, GATEWAY, "spark"), (None, None, DATABRICKS, "spark"),
+        ("local", None, GATEWAY, "local"), ("local", "local[2]", None, "local"),
+        ("spark", None, None, "spark"), (None, "", None, "local"),
+    ]:  # fmt: skip
+        with monkeypatch.context() as patch:
+            if submitted:
+                patch.setenv(submitted, "1")
+            assert chosen(engine, master) == wanted
     started: list[int] = []
     monkeypatch.setattr("reput.jobs.engines.workers.prepare", lambda: started.append(1))
-    start_early(["rebuild", "S", *words])
-    assert len(started) == starts
+    for words, starts in [
+        ([], 1), (["-v"], 1), (["--engine=spark"], 0), (["--master", "local"], 0), (["--help"], 0),
+    ]:  # fmt: skip
+        started.clear()
+        start_early(["rebuild", "S", *words])
+        assert len(started) == starts
 
 
 @dataclass(frozen=True)
@@ -64,32 +59,22 @@ def job(engine: Engine, asked: Asked) -> tuple[Engine, str, str, int]:
     return engine, asked.store, asked.to, asked.more
 
 
-def test_a_job_takes_an_engine_first_or_none() -> None:
-    mine = Session()
-    assert engine_of(mine) is mine
-    assert job(mine, "store", "to", more=3) == (mine, "store", "to", 3)
-    for made in (job("store", "to", more=3), job(None, "store", to="to", more=3)):
-        assert isinstance(made[0], LocalEngine)
-        assert made[1:] == ("store", "to", 3)
-    assert isinstance(job(store="store")[0], LocalEngine)
-
-
-def test_a_job_is_told_by_its_own_name_and_docstring() -> None:
-    assert job.__name__ == "job"  # type: ignore[attr-defined]
-    assert job.__doc__ == "What it was given.\n\nWhat is asked.\n\nto: where to write"
-    assert str(signature(job)).startswith("(store: str, to: str = '', *, more: int = 0) -> tuple[")
-
-
-def test_a_job_takes_its_options_as_one_object() -> None:
-    mine = Session()
-    assert job(mine, Asked("store", more=3)) == (mine, "store", "", 3)
-
-
 @alone(Asked)
 def lonely(asked: Asked) -> Asked:
     """As it was asked."""
     return asked
 
 
-def test_a_job_without_an_engine_takes_keywords_or_one_object() -> None:
+def test_a_job_takes_an_engine_first_or_none_and_its_options_also_as_one_object() -> None:
+    mine = Session()
+    assert engine_of(mine) is mine
+    assert job(mine, "store", "to", more=3) == (mine, "store", "to", 3)
+    assert job(mine, Asked("store", more=3)) == (mine, "store", "", 3)
+    for made in (job("store", "to", more=3), job(None, "store", to="to", more=3)):
+        assert isinstance(made[0], LocalEngine)
+        assert made[1:] == ("store", "to", 3)
+    assert isinstance(job(store="store")[0], LocalEngine)
     assert lonely("store", to="to") == lonely(Asked("store", "to")) == Asked("store", "to")
+    assert job.__name__ == "job"  # type: ignore[attr-defined]
+    assert job.__doc__ == "What it was given.\n\nWhat is asked.\n\nto: where to write"
+    assert str(signature(job)).startswith("(store: str, to: str = '', *, more: int = 0) -> tuple[")

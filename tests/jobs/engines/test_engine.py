@@ -93,18 +93,6 @@ def test_any_rows_by_key(local: Engine, given_rows, sources: int, parts: int, ke
     check_extremes(local, given_rows, key)
 
 
-def test_rows_that_no_task_made(engine: Engine) -> None:
-    table = engine.table(pa.Table.from_pylist(SKEWED, ROW), 2)
-    shared = table.by_key(3, ["key"], ["value"])
-    assert len(shared.collect()) == len(SKEWED)
-    assert as_counted(shared.extremes(["key"], ["value"]).collect(), ("key", "value")) == Counter(
-        [(1, 29), (0, 0), (2, 0), (None, 0)]
-    )
-    assert engine.numbers(range(3, 6)).also(engine.numbers(range(1))).by_key(
-        1, ["id"], []
-    ).collect() == [{"id": n} for n in (0, 3, 4, 5)]
-
-
 def test_numbers_and_tables_in_parts(engine: Engine) -> None:
     for numbers, parts in ((range(7), None), (range(2, 9), 3), (range(3), 20), (range(0), 4)):
         asked = engine.numbers(numbers, parts).run(Say(str), SAID)
@@ -117,6 +105,15 @@ def test_numbers_and_tables_in_parts(engine: Engine) -> None:
     }  # fmt: skip
     nothing = pa.Table.from_pylist([], ROW)
     assert engine.table(nothing, 3).run(as_they_are, ROW).collect() == []
+    table = engine.table(pa.Table.from_pylist(SKEWED, ROW), 2)
+    shared = table.by_key(3, ["key"], ["value"])
+    assert len(shared.collect()) == len(SKEWED)
+    assert as_counted(shared.extremes(["key"], ["value"]).collect(), ("key", "value")) == Counter(
+        [(1, 29), (0, 0), (2, 0), (None, 0)]
+    )
+    assert engine.numbers(range(3, 6)).also(engine.numbers(range(1))).by_key(
+        1, ["id"], []
+    ).collect() == [{"id": n} for n in (0, 3, 4, 5)]
 
 
 @pytest.mark.parametrize(("how", "kind", "text"), [

@@ -45,39 +45,27 @@ def nothing(_name: str, path: str | None = None) -> None:
     """A PATH without java."""
 
 
-def test_java_home_comes_first(tmp_path: Path) -> None:
+def test_java_home_comes_first_then_path_then_the_wheel(tmp_path: Path) -> None:
     home, other = runtime(tmp_path / "a", "17.0.15"), runtime(tmp_path / "b", "21.0.8")
     found = find_java_home({"JAVA_HOME": str(home), "PATH": str(other / "bin")})
     assert found == (home, 17)
-
-
-def test_java_on_path_is_followed_through_links(tmp_path: Path) -> None:
-    home = runtime(tmp_path / "jvm", "21.0.8")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "java").symlink_to(home / "bin" / "java")
-    assert find_java_home({"PATH": str(tmp_path / "bin")}) == (home, 21)
-
-
-def test_a_wrapper_on_path_is_asked_where_its_java_is(tmp_path: Path) -> None:
-    home = runtime(tmp_path / "jvm", "17.0.1")
+    (tmp_path / "bin").mkdir()  # a link is followed, and a wrapper asked where its java is
+    (tmp_path / "bin" / "java").symlink_to(other / "bin" / "java")
+    assert find_java_home({"PATH": str(tmp_path / "bin")}) == (other, 21)
     (tmp_path / "shims").mkdir()
     wrapper = tmp_path / "shims" / "java"
     wrapper.write_text(f"#!/bin/sh\necho '    java.home = {home}' >&2\n")
     wrapper.chmod(0o755)
     assert find_java_home({"PATH": str(wrapper.parent)}) == (home, 17)
-
-
-@pytest.mark.parametrize("version", ["1.8.0_402", "11.0.13", "26"])
-def test_a_version_that_spark_cannot_run_on_is_passed_over(tmp_path: Path, version: str) -> None:
-    unfit, fit = runtime(tmp_path / "unfit", version), runtime(tmp_path / "fit", "17.0.15")
-    env = {"JAVA_HOME": str(unfit), "PATH": str(fit / "bin")}
-    assert find_java_home(env).home == fit
-
-
-def test_the_wheel_comes_last(tmp_path: Path) -> None:
-    unfit = runtime(tmp_path / "unfit", "11.0.2")
-    wheel = runtime(tmp_path / "wheel", "21.0.8")
-    assert find_java_home({"JAVA_HOME": str(unfit)}, nothing, bundled=wheel) == (wheel, 21)
+    for version in ("1.8.0_402", "11.0.13", "26"):  # which Spark cannot run on
+        unfit = runtime(tmp_path / version, version)
+        env = {"JAVA_HOME": str(unfit), "PATH": str(home / "bin")}
+        assert find_java_home(env).home == home
+        assert find_java_home({"JAVA_HOME": str(unfit)}, nothing, bundled=other) == (other, 21)
+    bare = runtime(tmp_path / "bare", "21.0.8", release=False)  # without a release file
+    assert java_version(bare) == 21
+    (bare / "bin" / "java").write_text("not a program")
+    assert java_version(bare) is None
 
 
 def test_without_any_the_error_says_what_was_looked_at(tmp_path: Path) -> None:
@@ -89,16 +77,6 @@ def test_without_any_the_error_says_what_was_looked_at(tmp_path: Path) -> None:
     assert f"JAVA_HOME={gone} is no Java runtime" in message
     assert "on PATH is Java 8" in message
     assert "reput[java]" in message
-
-
-def test_a_runtime_without_release_file_is_asked_for_its_version(tmp_path: Path) -> None:
-    assert java_version(runtime(tmp_path / "jvm", "21.0.8", release=False)) == 21
-
-
-def test_a_java_that_cannot_run_is_none(tmp_path: Path) -> None:
-    home = runtime(tmp_path / "jvm", "17", release=False)
-    (home / "bin" / "java").write_text("not a program")
-    assert java_version(home) is None
 
 
 def test_a_runtime_without_a_module_that_spark_adds(tmp_path, monkeypatch) -> None:
@@ -180,23 +158,19 @@ def test_its_end_is_the_end_of_all_that_it_started(started: Started) -> None:
     end_jvm(FOLDER)  # there is none any more
 
 
-@pytest.mark.parametrize(("script", "cause"), [
-    ("exit 3", "the Java process ended, with code 3"),
-    ("kill -TERM $$", "the Java process ended, killed by SIGTERM"),
-    ("kill -KILL $$", "SIGKILL: where nobody did that, the machine ran out of memory"),
-    ("kill -40 $$", "the Java process ended, killed by signal 40"),
-])  # fmt: skip
-def test_how_it_ended_is_told_and_can_be_told_again(started, script: str, cause: str) -> None:
-    process = started(script)
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    for _ in range(2):
-        assert (cause_of_death(process.pid) or "").endswith(cause)
-
-
-def test_one_that_was_waited_for_and_none_at_all_have_no_cause(started: Started) -> None:
-    process = started("exit 0")
-    process.wait()
-    assert cause_of_death(process.pid) is None
+def test_how_it_ended_is_told_and_can_be_told_again_until_it_was_waited_for(started: Started):
+    for script, cause in [
+        ("exit 3", "the Java process ended, with code 3"),
+        ("kill -TERM $$", "the Java process ended, killed by SIGTERM"),
+        ("kill -KILL $$", "SIGKILL: where nobody did that, the machine ran out of memory"),
+        ("kill -40 $$", "the Java process ended, killed by signal 40"),
+    ]:
+        process = started(script)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        for _ in range(2):
+            assert (cause_of_death(process.pid) or "").endswith(cause)
+        process.wait()
+        assert cause_of_death(process.pid) is None
     assert cause_of_death(None) is None
 
 
@@ -204,26 +178,19 @@ def test_one_that_was_waited_for_and_none_at_all_have_no_cause(started: Started)
 GATEWAY, DATABRICKS = "PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION"
 
 
-@pytest.mark.parametrize(
-    ("master", "places"),
-    [
+def test_only_a_spark_or_connect_url_names_hosts() -> None:
+    for master, places in [
         ("spark://a:7077", [("a", 7077)]),
         ("spark://a:7077,b:7078", [("a", 7077), ("b", 7078)]),
         ("spark://[::1]:7077", [("::1", 7077)]),
         ("spark://a", []),  # Spark says itself that a port is missing
-        ("sc://a", [("a", 15002)]),
-        ("sc://a:15003/;token=t:1;user_id=u", [("a", 15003)]),
-        ("sc://a;token=t", [("a", 15002)]),
-        ("sc://[::1]", [("::1", 15002)]),
-        ("local[4]", []),
-        ("yarn", []),
-        ("k8s://https://a:443", []),
-        ("SPARK://a:7077", []),
-        ("", []),
-    ],
-)
-def test_only_a_spark_or_connect_url_names_hosts(master: str, places) -> None:
-    assert hosts(master) == places
+        ("sc://a", [("a", 15002)]), ("sc://a:15003/;token=t:1;user_id=u", [("a", 15003)]),
+        ("sc://a;token=t", [("a", 15002)]), ("sc://[::1]", [("::1", 15002)]), ("local[4]", []),
+        ("yarn", []), ("k8s://https://a:443", []), ("SPARK://a:7077", []), ("", []),
+    ]:  # fmt: skip
+        assert hosts(master) == places
+    for master in ("yarn", "local[2]", "k8s://https://192.0.2.1:443"):  # Spark's to find
+        check_reachable(master)
 
 
 def test_one_host_that_answers_is_enough() -> None:
@@ -234,11 +201,6 @@ def test_one_host_that_answers_is_enough() -> None:
         with pytest.raises(SparkFailed) as error:
             check_reachable(f"sc://127.0.0.1:{closed}/;token=secret")
     assert f"nobody answers: 127.0.0.1:{closed}: Connection refused" in str(error.value)
-
-
-@pytest.mark.parametrize("master", ["yarn", "local[2]", "k8s://https://192.0.2.1:443"])
-def test_other_masters_are_sparks_to_find(master: str) -> None:
-    check_reachable(master)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """The local engine's processes: how they fail, end and are started, and what of the caller's they
-take along.
-"""
+take along."""
 
 import inspect
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -12,12 +12,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from reput.jobs.engines.engine import Engine, EngineFailed
-from reput.jobs.engines.local import local_engine
+from reput.jobs.engines.local import _raised, local_engine, packed, unpacked
 from tests.jobs.engines import tasks
-from tests.jobs.engines.tasks import SAID, Fail, Say
+from tests.jobs.engines.tasks import ROW, SAID, Fail, Say
 from tests.processes import until
 
 ROOT = Path(__file__).parents[3]
@@ -72,12 +73,9 @@ def test_a_worker_is_killed_while_rows_are_on_their_way(one: Engine, tmp_path: P
         made.collect()
 
 
-def test_a_large_result(local: Engine) -> None:
+def test_workers_do_not_grow_and_a_result_may_be_large(local: Engine) -> None:
     found = local.numbers(range(4)).run(Say(tasks.large), SAID).collect()
     assert [len(row["said"]) for row in found] == [4 << 20] * 4
-
-
-def test_workers_do_not_grow(local: Engine) -> None:
     found = local.numbers(range(24)).run(Say(tasks.memory), SAID).collect()
     by_worker: dict[str, list[int]] = {}
     for row in sorted(found, key=lambda row: row["id"]):
@@ -198,14 +196,6 @@ def wait_for_workers(process: "subprocess.Popen[str]", count: int) -> None:
 SLEEPING = 'job("sleep")'
 
 
-def test_nothing_outlives_a_killed_program(tmp_path: Path) -> None:
-    process = program(SLEEPING, TMPDIR=str(tmp_path))
-    wait_for_workers(process, 5)
-    process.kill()
-    assert all_gone(process.pid)
-    process.communicate(timeout=60)
-
-
 def test_ctrl_c_in_a_program(tmp_path: Path) -> None:
     text = "try:\n    job('sleep')\nexcept KeyboardInterrupt:\n    print('ended')\njob()"
     process = program(text, TMPDIR=str(tmp_path))
@@ -249,13 +239,34 @@ job()
 """
 
 
-def test_a_program_that_forks(tmp_path: Path) -> None:
+OTHERS = """
+def theirs():
+    print("theirs")
+context = multiprocessing.get_context("forkserver")
+process = context.Process(target=print, args=("theirs",))
+process.start()
+process.join()
+job()
+print(os.listdir(os.environ["TMPDIR"])[0][:5])
+"""
+PROGRAMS = {
     # Python 3.12 and later warn of each fork of a process that has threads, as pyarrow's.
-    process = program(FORKS, "-Wignore::DeprecationWarning", TMPDIR=str(tmp_path))
+    "forks": (FORKS, "-Wignore::DeprecationWarning", "top\n" + "str 3\n" * 5, 0),
+    "a forking process of its own": (OTHERS, "-P", "top\ntheirs\nstr 3\npymp-\n", None),
+    # a Unix socket's path may have 107 bytes
+    "a long folder of temporary files": ("job()", "-P", "top\nstr 3\n", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_forks_or_has_processes_of_its_own(tmp_path: Path, name: str) -> None:
+    text, word, wanted, left = PROGRAMS[name]
+    folder = tmp_path / ("x" * 120 if "long" in name else "x")
+    folder.mkdir()
+    process = program(text, word, TMPDIR=str(folder))
     said, errors = process.communicate(timeout=120)
-    assert (process.returncode, errors) == (0, "")
-    assert said.split("\n") == ["top", *["str 3"] * 5, ""]
-    assert list(tmp_path.iterdir()) == []
+    assert (process.returncode, errors, said) == (0, "", wanted)
+    assert left is None or len(list(folder.iterdir())) == left
 
 
 FORKED_MEANWHILE = """
@@ -279,35 +290,6 @@ def test_who_was_forked_meanwhile_keeps_no_worker() -> None:
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert len(left) == 2  # it, and who tracks resources for it
-
-
-OTHERS = """
-def theirs():
-    print("theirs")
-context = multiprocessing.get_context("forkserver")
-process = context.Process(target=print, args=("theirs",))
-process.start()
-process.join()
-job()
-print(os.listdir(os.environ["TMPDIR"])[0][:5])
-"""
-
-
-def test_a_program_with_a_forking_process_of_its_own(tmp_path: Path) -> None:
-    process = program(OTHERS, "-P", TMPDIR=str(tmp_path))
-    said, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "")
-    assert said.split("\n") == ["top", "theirs", "str 3", "pymp-", ""]
-
-
-def test_a_long_folder_of_temporary_files(tmp_path: Path) -> None:
-    """A Unix socket's path may have 107 bytes."""
-    folder = tmp_path / ("x" * 120)
-    folder.mkdir()
-    process = program("job()", TMPDIR=str(folder))
-    said, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors, said) == (0, "", "top\nstr 3\n")
-    assert list(folder.iterdir()) == []
 
 
 BROKEN = """
@@ -336,5 +318,28 @@ def test_kernels_that_cannot_be_kept(tmp_path: Path) -> None:
     until(lambda: any(cache.rglob("*.nbi")) or process.poll() is not None)
     assert process.poll() is None
     process.kill()
-    assert all_gone(process.pid)
+    assert all_gone(process.pid)  # nothing outlives a killed program
     process.communicate(timeout=60)
+
+
+# --- How tasks and rows go to a worker and come back: small, and as they were.
+def rows(count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [{"key": n, "word": None if n % 3 else "w" * n, "value": -n} for n in range(count)], ROW
+    )
+
+
+def test_batches_come_back_as_they_were_and_of_a_slice_only_its_own_rows_are_sent() -> None:
+    for many in ([rows(3)], [rows(3), rows(0), rows(5)], [rows(0)]):
+        back = list(unpacked(packed(many)))
+        assert back == many
+        assert all(batch.schema.equals(ROW) for batch in back)
+    assert packed([]) == b""
+    assert list(unpacked(b"")) == []
+    whole = rows(2000)
+    part = whole.slice(700, 2)
+    assert list(unpacked(packed([part]))) == [part]
+    assert len(packed([part])) < len(packed([whole])) // 100
+    assert len(packed([part])) < len(pickle.dumps(part))
+    raised = _raised(FileNotFoundError(2, "no such file", "/a/b"))
+    assert raised[:2] == ("StoreChanged", "/a/b: is gone; it was there when the work began")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.engines import session
-from reput.jobs.engines.java import cause_of_death, end_jvm, find_java_home, jvm_of
+from reput.jobs.engines.java import find_java_home
 from reput.jobs.engines.session import local_cores, local_settings, retrying
 from tests.processes import run_python
 
@@ -51,21 +51,14 @@ def run(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("master", "becomes"), [
-    ("local", "local[1,4]"), ("local[3]", "local[3,4]"), ("local[*]", "local[*,4]"),
-    ("local[2,1]", "local[2,1]"), ("local-cluster[2,1,1024]", "local-cluster[2,1,1024]"),
-])  # fmt: skip
-def test_a_local_master_tries_a_task_again(master: str, becomes: str) -> None:
-    assert retrying(master) == becomes
-
-
-def test_cores_of_a_local_master() -> None:
-    assert local_cores("local") == 1
-    assert local_cores("local[3,4]") == 3
-    assert local_cores("local[*]") == len(os.sched_getaffinity(0))
-
-
-def test_given_settings_go_over_ours() -> None:
+def test_a_local_master_has_its_cores_and_tries_a_task_again() -> None:
+    for master, becomes in [
+        ("local", "local[1,4]"), ("local[3]", "local[3,4]"), ("local[*]", "local[*,4]"),
+        ("local[2,1]", "local[2,1]"), ("local-cluster[2,1,1024]", "local-cluster[2,1,1024]"),
+    ]:  # fmt: skip
+        assert retrying(master) == becomes
+    cores = [local_cores(master) for master in ("local", "local[3,4]", "local[*]")]
+    assert cores == [1, 3, len(os.sched_getaffinity(0))]
     settings = local_settings("local[2]", "/f", over={"spark.ui.enabled": "true", "spark.x": "y"})
     assert (settings["spark.ui.enabled"], settings["spark.x"]) == ("true", "y")
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
@@ -110,32 +103,6 @@ def test_what_a_jvm_says_before_it_ends_is_reported(tmp_path: Path) -> None:
 
 
 # As spark-submit's script does: a process that names the folder, and starts others.
-JVM = """
-import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-print(child.pid, flush=True)
-time.sleep(600)
-"""
-
-
-def test_a_jvm_ends_with_all_that_it_started(tmp_path: Path) -> None:
-    folder = str(tmp_path / "reput-spark-0")
-    assert jvm_of(folder) is None
-    end_jvm(folder)  # nothing runs
-    jvm = subprocess.Popen([sys.executable, "-c", JVM, folder], stdout=subprocess.PIPE, text=True)
-    assert jvm.stdout
-    child = int(jvm.stdout.readline())
-    assert jvm_of(folder) == jvm.pid
-    assert cause_of_death(jvm.pid) is None
-    end_jvm(folder)
-    assert jvm_of(folder) is None
-    state = Path(f"/proc/{child}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
-    how = cause_of_death(jvm.pid)
-    assert how is not None
-    assert how.startswith("the Java process ended, killed by SIGKILL: where nobody")
-    jvm.communicate()
-    assert cause_of_death(jvm.pid) is None  # it was waited for: nothing more is known
 
 
 PLAIN = """

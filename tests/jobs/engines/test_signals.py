@@ -58,25 +58,16 @@ def test_a_signal_becomes_an_exception_after_what_is_to_end_first(number: signal
     assert isinstance(raised, KeyboardInterrupt)
 
 
-def test_what_breaks_on_the_way_out_does_not_take_its_place() -> None:
+def test_what_breaks_on_the_way_out_and_a_second_signal_do_not_take_its_place() -> None:
     def broken() -> None:
         raise ConnectionError("the JVM is gone")
 
     assert isinstance(ended(signal.SIGTERM, broken).__cause__, ConnectionError)
-
-
-def test_a_second_one_within_a_second_is_the_same() -> None:
     raised = ended(signal.SIGINT, lambda: signal.raise_signal(signal.SIGHUP))
     assert raised.number == signal.SIGINT
-
-
-def test_nobody_logs_while_all_ends() -> None:
     found: list[int] = []
     ended(signal.SIGTERM, lambda: found.append(logging.root.manager.disable))
     assert (found, logging.root.manager.disable) == ([logging.CRITICAL], logging.NOTSET)
-
-
-def test_an_error_without_a_signal_is_itself() -> None:
     with pytest.raises(ConnectionError), ending_by_signals():
         raise ConnectionError
     assert logging.root.manager.disable == logging.NOTSET
@@ -124,14 +115,11 @@ def test_a_second_signal_ends_the_process_as_ever() -> None:
     assert (first, came) == ([], [signal.SIGINT])
 
 
-def test_what_nohup_ignores_stays_ignored() -> None:
+def test_what_nohup_ignores_stays_ignored_and_the_handler_of_ctrl_c_is_put_back() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with ending_by_signals():
         signal.raise_signal(signal.SIGHUP)
     signal.signal(signal.SIGHUP, before)
-
-
-def test_the_handler_of_ctrl_c_is_put_back() -> None:
     before = signal.getsignal(signal.SIGINT)
     with handlers_kept():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from reput.broker.writer.writer import CommitLogWriter
@@ -57,25 +55,23 @@ def lines(first: int, stop: int) -> list[bytes]:
     return [json.dumps({"queueId": n}).encode() for n in range(first, stop)]
 
 
-@pytest.mark.parametrize("skip", [0, 1, 3, 4, 7, 8])
-def test_skip_counts_over_files_and_a_row_is_named_by_its_number_in_its_file(
-    skip: int, tmp_path: Path
-) -> None:
-    found = list(exported_rows(str(export(tmp_path, lines(0, 3), [], lines(3, 7))), skip))
-    assert [row["queueId"] for _, row in found] == list(range(skip, 7))
+def test_skip_counts_over_files_and_a_row_is_named_by_its_number_in_its_file(tmp_path) -> None:
+    made = str(export(tmp_path, lines(0, 3), [], lines(3, 7)))
     names = [f"{tmp_path}/part-00000000.jsonl: message {n}" for n in (1, 2, 3)]
     names += [f"{tmp_path}/part-00000002.jsonl: message {n}" for n in (1, 2, 3, 4)]
-    assert [where for where, _ in found] == names[skip:]
+    for skip in (0, 1, 3, 4, 7, 8):
+        found = list(exported_rows(made, skip))
+        assert [row["queueId"] for _, row in found] == list(range(skip, 7))
+        assert [where for where, _ in found] == names[skip:]
 
 
-def test_a_folder_that_is_no_export_or_has_no_bodies_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_export_is_refused_and_of_a_file_nothing_quoted(
+    tmp_path,
+) -> None:
     with pytest.raises(StoreError, match="is not an export"):
         exported_rows(str(tmp_path), 0)
     with pytest.raises(SettingError, match="was exported with --no-bodies"):
         exported_rows(str(export(tmp_path, bodies=False)), 0)
-
-
-def test_of_a_file_that_cannot_be_read_nothing_is_quoted(tmp_path: Path) -> None:
     rows = exported_rows(str(export(tmp_path, [*lines(0, 2), b'{"body": secret}'])), 0)
     with pytest.raises(BadRow) as error:
         list(rows)
@@ -120,15 +116,9 @@ def test_a_row_that_is_no_message_is_named(tmp_path: Path) -> None:
 
 
 # --- What `append` takes messages from: JSON lines, Parquet, Arrow; each row by its number.
-ROWS = pa.table({"topic": [f"T{n}" for n in range(7)]})
 
 
-def test_standard_input_has_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"{1}\n\n{2}\n")))
-    assert list(source_of("-", 1)) == [Lines(2, b"\n{2}\n")]
-
-
-def test_a_source_closes_its_file_and_leaves_standard_input_open(tmp_path, monkeypatch) -> None:
+def test_standard_input_has_json_lines_and_is_left_open(tmp_path, monkeypatch) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{1}\n")
     before = open_now()
@@ -141,20 +131,15 @@ def test_a_source_closes_its_file_and_leaves_standard_input_open(tmp_path, monke
     with closing_source(source_of("-", 0)):
         pass
     assert not buffer.closed
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"{1}\n\n{2}\n")))
+    assert list(source_of("-", 1)) == [Lines(2, b"\n{2}\n")]
 
 
-def parquet(path: Path) -> None:
-    pq.write_table(ROWS, path)
-
-
-@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
-def test_a_file_of_another_format_than_its_suffix_is_refused_at_once(name: str, tmp_path) -> None:
-    (tmp_path / name).write_bytes(b"{}\n" * 9)
-    with pytest.raises(SettingError, match=f"^--from {tmp_path / name}: "):
-        messages_of(str(tmp_path / name), 0)
-
-
-def test_a_file_that_is_not_there_or_has_no_known_suffix_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_what_its_suffix_says_or_not_there_is_refused(tmp_path: Path) -> None:
+    for name in ("a.parquet", "a.arrow"):
+        (tmp_path / name).write_bytes(b"{}\n" * 9)
+        with pytest.raises(SettingError, match=f"^--from {tmp_path / name}: "):
+            messages_of(str(tmp_path / name), 0)
     (tmp_path / "a.csv").write_text("")
     with pytest.raises(SettingError, match=r"expected \.jsonl, \.parquet or \.arrow"):
         source_of(str(tmp_path / "a.csv"), 0)
@@ -162,9 +147,6 @@ def test_a_file_that_is_not_there_or_has_no_known_suffix_is_refused(tmp_path: Pa
         source_of(str(tmp_path / "b.csv"), 0)
     with pytest.raises(FileNotFoundError):
         source_of(str(tmp_path / "b.jsonl"), 0)
-
-
-def test_a_folder_is_an_export(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not an export: it has no manifest"):
         source_of(str(tmp_path), 0)
 

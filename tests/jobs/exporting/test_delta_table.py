@@ -172,7 +172,7 @@ def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
         run(store, tmp_path / "out", delta_by="spark")
 
 
-def test_the_command_needs_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_needs_no_spark(tmp_path: Path, capsys) -> None:
     store = write(damaged(messages(60)).log, tmp_path / "store")
     words = ["export", str(store), "--output", str(tmp_path / "out")]
     assert main([*words, "--as", "delta", "--json"]) == 0

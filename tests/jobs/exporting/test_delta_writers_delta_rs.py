@@ -47,9 +47,12 @@ def test_a_commit_of_ours_is_found_behind_any_number_of_others() -> None:
     assert writer.committed("t", "third") is None
 
 
-@pytest.mark.parametrize("url", ["hdfs://host/t", "file:///t", "wasbs://c@h/t", "://t"])
+@pytest.mark.parametrize(
+    "url", ["hdfs://host/t", "file:///t", "wasbs://c@h/t", "://t", "webhdfs://host:9870/a/t"]
+)
 def test_other_urls_than_it_writes_to_are_refused(url: str) -> None:
-    with pytest.raises(SettingError, match=r"^--as delta: deltalake does not write to "):
+    """delta-rs takes webhdfs://host:9870, and asks 127.0.0.1 whatever the host."""
+    with pytest.raises(SettingError, match=r"^--as delta: deltalake does not write to .*, but to"):
         DeltaRs().about(url)
 
 
@@ -66,14 +69,13 @@ def test_a_table_is_only_added_to_and_says_what_it_is(tmp_path: Path) -> None:
     assert DeltaTable(path).metadata().configuration == known
 
 
-def test_a_table_of_somebody_else_is_described_by_nothing(tmp_path: Path) -> None:
+def test_a_table_of_before_or_of_somebody_else_is_described_by_a_comment(
+    tmp_path,
+) -> None:
     write_deltalake(tmp_path / "t", pa.table({"n": [1]}))
     assert DeltaRs().about(str(tmp_path / "t")) == ""
-
-
-def test_a_table_of_before_is_described_by_its_comment(tmp_path: Path) -> None:
-    DeltaTable.create(tmp_path / "t", ROW, description="what it is")
-    assert DeltaRs().about(str(tmp_path / "t")) == "what it is"
+    DeltaTable.create(tmp_path / "before", ROW, description="what it is")
+    assert DeltaRs().about(str(tmp_path / "before")) == "what it is"
 
 
 def test_each_application_has_its_own_last_commit(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from reput.jobs.exporting.files import Chosen
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.jobs.outputs.publish import Temporary
 from reput.store_format.files.s3 import S3Storage
-from reput.store_format.release.settings import SettingError
 from tests.damaged import damaged, messages
 from tests.jobs.sources import delta_session
 from tests.jobs.sources.dying import Dying, Killed
@@ -83,12 +82,6 @@ def test_a_delta_table_grows_by_spark_at_a_url(endpoint: str, tmp_path: Path) ->
     read = DeltaTable(f"{out}/messages", storage_options=_storage()).to_pyarrow_table()
     assert sorted(read["physicalOffset"].to_pylist()) == log.places
     assert verify_export(None, str(store), out).same
-
-
-def test_deltalake_writes_to_no_other_host_than_the_urls() -> None:
-    """delta-rs takes webhdfs://host:9870, and asks 127.0.0.1 whatever the host."""
-    with pytest.raises(SettingError, match=r"deltalake does not write to webhdfs://, but to s3://"):
-        DeltaRs().about("webhdfs://namenode:9870/archive/messages")
 
 
 def test_a_store_is_made_at_a_url(tmp_path: Path) -> None:

@@ -33,30 +33,21 @@ def files(*lengths: int) -> list[dict[str, Any]]:
     return [{"path": f"{n}", "length": each} for n, each in enumerate(lengths)]
 
 
-def test_people_are_told_in_four_lines() -> None:
+def test_people_are_told_in_four_lines_and_what_was_left_out() -> None:
     assert exported(files=files(1000, 234), seconds=1.25).text().splitlines() == [
         "exported /store -> /out", "  log       4,096 to 123,456",
         "  messages  2,500 in 2 files, 1,234 bytes", "  time      1.2 s",
     ]  # fmt: skip
     assert "  messages  1 in 1 file, 5 bytes\n" in exported(1, files=files(5)).text()
-
-
-def test_the_files_of_a_table_are_not_counted() -> None:
-    assert "  messages  2,500\n" in exported(kind="delta", files=files(5)).text()
-
-
-@pytest.mark.parametrize(("system", "kind", "line"), [
-    (0, "parquet", None),
-    (1, "parquet", "  system    1 message of system topics left out: --system-topics"),
-    (None, "delta", "  system    not counted of system topics left out: --system-topics"),
-    (2, "rocketmq", "  system    2 messages of system topics left out: `reput convert` takes them"),
-])  # fmt: skip
-def test_messages_of_system_topics_that_were_left_out_are_told(system, kind: str, line) -> None:
-    said = exported(system=system, kind=kind).text().splitlines()[4:]
-    assert said == ([] if line is None else [line])
-
-
-def test_of_what_was_left_out_twenty_places_are_shown_and_all_warnings() -> None:
+    assert "  messages  2,500\n" in exported(kind="delta", files=files(5)).text()  # a table
+    of_system = "of system topics left out: "
+    for system, kind, lines in [
+        (0, "parquet", []),
+        (1, "parquet", [f"  system    1 message {of_system}--system-topics"]),
+        (None, "delta", [f"  system    not counted {of_system}--system-topics"]),
+        (2, "rocketmq", [f"  system    2 messages {of_system}`reput convert` takes them"]),
+    ]:
+        assert exported(system=system, kind=kind).text().splitlines()[4:] == lines
     notes = [f"note {n}" for n in range(25)]
     lines = exported(left_out=1234, notes=notes, warnings=["w1", "w2"]).text().splitlines()[4:]
     assert lines[0] == "  left out  at 1,234 places:"
@@ -72,9 +63,6 @@ def test_a_manifest_keeps_nothing_that_differs_from_run_to_run() -> None:
     assert one["format"].startswith("reput-export-")
     assert not one.keys() & {"seconds", "output", "cleaned"}
     assert (one["log_end"], one["files"], one["sums"]["messages"]) == (123_456, files(5), 2500)
-
-
-def test_json_has_the_number_of_messages_too() -> None:
     whole = exported(cleaned=["/old"]).as_json()
     assert (whole["messages"], whole["output"], whole["cleaned"]) == (2500, "/out", ["/old"])
 
@@ -93,47 +81,30 @@ ALL = Chosen(("T", "U"), "a || b", "a > 1", 5, 9, False, True, "skip", False, ("
              (("T", 0, 7),))  # fmt: skip
 
 
-@pytest.mark.parametrize("chosen", [Chosen(), ALL, Chosen(redact=("a", "b"))])
-def test_a_manifest_gives_back_what_was_chosen(chosen: Chosen) -> None:
-    said = json.loads(json.dumps(chosen.as_json()))
-    assert Chosen.from_json(said) == chosen
-
-
-def test_options_that_older_exports_lack_are_told_only_where_they_choose() -> None:
+def test_a_manifest_gives_back_what_was_chosen_or_is_refused() -> None:
+    for chosen in (Chosen(), ALL, Chosen(redact=("a", "b"))):
+        assert Chosen.from_json(json.loads(json.dumps(chosen.as_json()))) == chosen
     assert Chosen(system_topics=False).as_json()["system_topics"] is False
     absent: dict[str, Any] = dict.fromkeys(("tags", "sql", "since", "until"))
     old = {"topics": [], **absent, "bodies": True, "decompress": False, "on_damage": "fail"}
-    assert Chosen.from_json(old) == Chosen()
+    assert Chosen.from_json(old) == Chosen()  # what older exports lack is told where it chooses
     assert Chosen().as_json() == old
+    wrong: list[Any] = [None, 7, {}, {"topics": 7}, {"topics": [], "unknown": 1}, {"topics": None}]
+    for said in wrong:
+        with pytest.raises(StoreError, match=r"^set/manifest\.json: does not say what was chosen"):
+            chosen_of({"chosen": said}, "set")
 
 
-@pytest.mark.parametrize(
-    "chosen", [None, 7, {}, {"topics": 7}, {"topics": [], "unknown": 1}, {"topics": None}]
-)
-def test_a_manifest_that_does_not_say_it_is_refused(chosen: Any) -> None:
-    with pytest.raises(StoreError, match=r"^set/manifest\.json: does not say what was chosen"):
-        chosen_of({"chosen": chosen}, "set")
-
-
-@pytest.mark.parametrize(
-    ("chosen", "system"),
-    [(Chosen(), True), (Chosen(system_topics=False), False),
-     (Chosen(("SCHEDULE_TOPIC_XXXX",), system_topics=False), True)],
-)  # fmt: skip
-def test_a_broker_s_topic_is_taken_where_it_is_named(chosen: Chosen, system: bool) -> None:
-    assert chosen.with_system is system
-
-
-def test_times_are_from_since_up_to_but_without_until() -> None:
+def test_what_options_choose_topics_of_brokers_times_and_columns() -> None:
+    assert Chosen().with_system
+    assert not Chosen(system_topics=False).with_system
+    assert Chosen(("SCHEDULE_TOPIC_XXXX",), system_topics=False).with_system  # it is named
     choice = Chosen(since=5, until=9).choice
     assert (choice.since, choice.until) == (5, 9)
     assert Chosen().choice.topics is None
     assert (Chosen().choice.until, Chosen(until=0).choice.until) == (None, 0)
-
-
-def test_without_bodies_their_column_is_left_out_and_their_crcs_stay() -> None:
     assert Chosen().columns == SCHEMA
-    names = Chosen(bodies=False).columns.names
+    names = Chosen(bodies=False).columns.names  # the bodies' CRCs stay
     assert set(SCHEMA.names) - set(names) == {"body"}
     assert "bodyCRC" in names
     crcs = [Chosen(decompress=True).other_crcs, Chosen(redact=("a",)).other_crcs]
@@ -155,28 +126,20 @@ def test_another_folder_is_no_export(files: dict[str, bytes], why: str) -> None:
 WORDS = "expected body, body:hash or property:NAME"
 
 
-@pytest.mark.parametrize(("words", "body", "names"), [
-    (["body"], "body", set()), (["body", "body"], "body", set()),
-    (["body:hash", "property:A"], "body:hash", {"A"}),
-    (["property:A", "property:A", "property:b:c", "property: "], None, {"A", "b:c", " "}),
-])  # fmt: skip
-def test_bodies_or_properties_by_name(words: list[str], body: str | None, names: set[str]) -> None:
-    made = redaction(words)
-    assert made is not None
-    assert (made.body, set(made.properties)) == (body, names)
-
-
-def test_without_words_nothing_is_taken_out() -> None:
+def test_bodies_or_properties_are_taken_out_by_name() -> None:
     assert redaction([]) is None
-
-
-@pytest.mark.parametrize(
-    "words", [["body", "body:hash"], ["body:hash", "body"], ["property:"], ["Body"], ["body:md5"],
-              [""]],
-)  # fmt: skip
-def test_other_words_are_refused(words: list[str]) -> None:
-    with pytest.raises(SettingError, match=f"^--redact {words[-1]}: {WORDS}$"):
-        redaction(words)
+    for words, body, names in [
+        (["body"], "body", set()), (["body", "body"], "body", set()),
+        (["body:hash", "property:A"], "body:hash", {"A"}),
+        (["property:A", "property:A", "property:b:c", "property: "], None, {"A", "b:c", " "}),
+    ]:  # fmt: skip
+        made = redaction(words)
+        assert made is not None
+        assert (made.body, set(made.properties)) == (body, names)
+    for words in (["body", "body:hash"], ["body:hash", "body"], ["property:"], ["Body"],
+                  ["body:md5"], [""]):  # fmt: skip
+        with pytest.raises(SettingError, match=f"^--redact {words[-1]}: {WORDS}$"):
+            redaction(words)
 
 
 class Log:
@@ -194,11 +157,16 @@ class Log:
 PHONE = Redaction(None, frozenset({"phone"}))
 
 
-def test_of_bodies_alone_no_value_is_looked_for() -> None:
+def test_of_bodies_alone_or_unrepeated_values_nothing_is_said() -> None:
     log, warnings = Log({b"+49 170 123": 1}), list[str]()
     only_body = Redaction("body")
     assert looked_through(only_body, log, {"the options": "x"}, False, warnings) is only_body
     assert (log.looks, warnings) == (0, [])
+    warnings: list[str] = []
+    texts = {"the options": "x12345678", "topics": ""}  # a part of another word is no repeat
+    found = looked_through(PHONE, Log({b"12345678": 1}), texts, False, warnings)
+    assert (found.body, found.properties) == (PHONE.body, PHONE.properties)
+    assert (list(found.repeats.texts), warnings) == ([b"12345678"], [])
 
 
 def test_values_of_fewer_than_four_bytes_are_counted_and_not_looked_for() -> None:
@@ -233,11 +201,3 @@ def test_a_value_that_cannot_be_taken_out_is_refused_or_kept_with_a_warning(
     assert looked_through(PHONE, log, texts, True, warnings).repeats.texts == {b"12345678"}
     begin = str(refused.value).partition(" too: ")[0]
     assert warnings == [f"{begin} too, and stays"]
-
-
-def test_where_no_value_is_repeated_nothing_is_said() -> None:
-    warnings: list[str] = []
-    texts = {"the options": "x12345678", "topics": ""}  # a part of another word is no repeat
-    found = looked_through(PHONE, Log({b"12345678": 1}), texts, False, warnings)
-    assert (found.body, found.properties) == (PHONE.body, PHONE.properties)
-    assert (list(found.repeats.texts), warnings) == ([b"12345678"], [])

@@ -37,14 +37,12 @@ def test_files_come_in_the_manifest_s_order_and_are_opened_one_by_one() -> None:
     assert storage.opened == ["out/b.jsonl", "out/a.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("name", "stored"), [("storeTimestampMillis", 5), ("storeTimestamp", 7), ("neither", None)]
-)
-def test_a_time_is_in_milliseconds_by_its_name_of_now_or_of_older_exports(name, stored) -> None:
-    raw = json.dumps({"topic": "T", name: stored}).encode()
-    (row,) = read("a.jsonl", raw)
-    assert row.get("storeTimestampMillis") == stored
-    assert "storeTimestamp" not in row
+def test_a_time_is_in_milliseconds_by_its_name_of_now_or_of_older_exports() -> None:
+    assert read("a.jsonl", b"") == []
+    for name, stored in (("storeTimestampMillis", 5), ("storeTimestamp", 7), ("neither", None)):
+        (row,) = read("a.jsonl", json.dumps({"topic": "T", name: stored}).encode())
+        assert row.get("storeTimestampMillis") == stored
+        assert "storeTimestamp" not in row
 
 
 def test_a_body_is_base64_and_properties_are_pairs_in_their_order() -> None:
@@ -63,18 +61,13 @@ def test_lines_longer_than_what_is_read_at_once_are_whole(end: bytes) -> None:
     assert [(row["queueId"], len(row["tags"])) for row in rows] == list(enumerate(lengths))
 
 
-def test_no_lines_are_no_rows() -> None:
-    assert read("a.jsonl", b"") == []
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [b"{", b"[]\n", b"7\n", b"\n", line(bodyBase64="=="), line(bodyBase64="YQ==!"),
-     line(queueId=1 << 31), line(queueOffset="x"), line(properties=[1]), b"\xff\xfe"],
-)  # fmt: skip
-def test_a_line_that_no_export_writes_is_an_error_that_a_caller_knows(raw: bytes) -> None:
-    with pytest.raises(UNREADABLE):
-        read("a.jsonl", raw + b"\n" + line())
+def test_a_line_that_no_export_writes_is_an_error_that_a_caller_knows() -> None:
+    for raw in (
+        b"{", b"[]\n", b"7\n", b"\n", line(bodyBase64="=="), line(bodyBase64="YQ==!"),
+        line(queueId=1 << 31), line(queueOffset="x"), line(properties=[1]), b"\xff\xfe",
+    ):  # fmt: skip
+        with pytest.raises(UNREADABLE):
+            read("a.jsonl", raw + b"\n" + line())
 
 
 def test_of_parquet_only_the_columns_of_messages_are_read() -> None:

@@ -29,7 +29,6 @@ from reput.store_format.release.settings import SettingError
 from tests.damaged import START, Damaged, damaged, messages
 from tests.in_process import STORE, as_text, storage_of
 from tests.logs.encoder import Message, properties
-from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.generator import derived_of
 from tests.store_format.query.popped import POPPED, REVIVE, ack, point
 
@@ -46,29 +45,35 @@ def about(**more: Any) -> Expired:
     return Expired("s", "5.3.3", more.pop("occasion", "it is 04h"), 4096, **more)
 
 
-def test_a_repository_has_a_name() -> None:
+def test_the_exit_code_says_whether_there_was_something_to_delete(monkeypatch, tmp_path) -> None:
     with pytest.raises(SettingError, match="--backed-up: expected a folder or URL"):
         expire("s", backed_up="")
-
-
-@pytest.mark.parametrize(
-    ("files", "done", "code"), [(0, False, 0), (1, False, 1), (1, True, 0), (0, True, 0)]
-)
-def test_the_exit_code_says_whether_there_was_something_to_delete(
-    files: int, done: bool, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     (tmp_path / "commitlog").mkdir()
-    told = about(files=to_delete(files), done=done)
-    monkeypatch.setattr("reput.jobs.expire.expire", lambda _: told)
-    assert main(["expire", str(tmp_path), "--dry-run"]) == code
+    for files, done, code in ((0, False, 0), (1, False, 1), (1, True, 0), (0, True, 0)):
+        told = about(files=to_delete(files), done=done)
+        monkeypatch.setattr("reput.jobs.expire.expire", lambda _, it=told: it)
+        assert main(["expire", str(tmp_path), "--dry-run"]) == code
 
 
-def test_nothing_to_delete_has_a_reason() -> None:
+def test_people_and_programs_are_told_what_goes_and_who_needs_a_segment() -> None:
     assert about(occasion="").text().splitlines() == [
         "nothing to delete in s", "  occasion  none: not the hour of deleteWhen, the disk has room",
         "  log       begins at 4,096",
     ]  # fmt: skip
     assert (about().needed, about().bytes) == (False, 0)
+    told = about(kept=[Needed(7, "a"), Needed(9000, "b")], kept_segments=1,
+                 segments=to_delete(1), warnings=["w"])  # fmt: skip
+    assert told.text().splitlines()[-4:] == [
+        "  kept      1 expired segment, which somebody needs:",
+        "            a, from 7 on", "            b, from 9,000 on", "  warning   w",
+    ]  # fmt: skip
+    told.done = True
+    assert told.text().startswith("deleted 1 segment and 0 queue or index files of s: 10 bytes")
+    told = about(segments=to_delete(1), kept=[Needed(7, "a")]).as_json()
+    assert json.loads(json.dumps(told)) == told
+    assert told["segments"] == [{"path": "f0", "length": 10, "why": "72 hours"}]
+    assert told["kept"] == [{"offset": 7, "who": "a"}]
+    assert (told["bytes"], told["needed"]) == (10, True)
 
 
 @pytest.mark.parametrize(
@@ -84,25 +89,6 @@ def test_twenty_files_are_named_and_the_others_counted(segments, files, lines: i
     assert told.text().startswith("would delete ")
     assert told.bytes == 10 * segments + files
     assert told.needed
-
-
-def test_who_needs_a_segment_is_told() -> None:
-    told = about(kept=[Needed(7, "a"), Needed(9000, "b")], kept_segments=1,
-                 segments=to_delete(1), warnings=["w"])  # fmt: skip
-    assert told.text().splitlines()[-4:] == [
-        "  kept      1 expired segment, which somebody needs:",
-        "            a, from 7 on", "            b, from 9,000 on", "  warning   w",
-    ]  # fmt: skip
-    told.done = True
-    assert told.text().startswith("deleted 1 segment and 0 queue or index files of s: 10 bytes")
-
-
-def test_programs_get_fields_by_name() -> None:
-    told = about(segments=to_delete(1), kept=[Needed(7, "a")]).as_json()
-    assert json.loads(json.dumps(told)) == told
-    assert told["segments"] == [{"path": "f0", "length": 10, "why": "72 hours"}]
-    assert told["kept"] == [{"offset": 7, "who": "a"}]
-    assert (told["bytes"], told["needed"]) == (10, True)
 
 
 @pytest.fixture
@@ -160,16 +146,13 @@ def test_what_somebody_needs_since_the_question_stays(store: Path, locked: bool)
     (lambda store: (store / "abort").touch(), "use `reput recover` first"),
     (lambda store: (store / "index").symlink_to(store / "commitlog"), "link"),
 ])  # fmt: skip
-def test_of_a_store_that_crashed_or_has_links_nothing_is_deleted(break_it, why: str, store) -> None:
+def test_of_a_store_that_crashed_or_has_links_nothing_is_deleted(break_it, why, store) -> None:
+    with pytest.raises(SettingError):
+        expired(store, True, Even(), fileReservedTime="soon")
     break_it(store)
     with pytest.raises(StoreError, match=why):
         expired(store, False, Even(unread=True))
     assert len(list((store / "commitlog").iterdir())) == 3
-
-
-def test_a_setting_that_no_broker_takes_is_refused(store: Path) -> None:
-    with pytest.raises(SettingError):
-        expired(store, True, Even(), fileReservedTime="soon")
 
 
 # --- Who still needs a message: a group that has not read it, or nobody knows that it was read.
@@ -180,13 +163,9 @@ ONLY_UNREAD = Even(delayed=True, pending=True)
 
 def log_of(*topics: str, each: int = 5) -> Damaged:
     """So many messages of each topic's queue 0, one topic after the other."""
-    return damaged(
-        [
-            Message(topic, 0, n, b"x", store_timestamp=START)
-            for topic in topics for n in range(each)
-        ],
-        1 << 16,
-    )  # fmt: skip
+    made = [Message(topic, 0, n, b"x", store_timestamp=START) for topic in topics
+            for n in range(each)]  # fmt: skip
+    return damaged(made, 1 << 16)
 
 
 NEEDED_LOG = log_of("A", "%RETRY%g")
@@ -199,10 +178,6 @@ def asked(
     storage = storage_of(log.log)
     storage.files |= derived_of(log.log) if files is None else files
     storage.files[OFFSETS] = json.dumps({"offsetTable": read}).encode()
-    return of(storage, log, even)
-
-
-def of(storage: MemoryStorage, log: Damaged, even: Even) -> list[Needed]:
     at: Any = StoreAt(storage, STORE, "5.3.3", as_text(log.settings))
     return needed(at, "5.3.3", even, Progress(), lambda _: None)
 
@@ -223,13 +198,10 @@ POPPED_ALL = {"A@g": {"0": 5}, **ALL_READ}
 
 def with_points(*bodies: tuple[str, Any]) -> Damaged:
     """Five messages, and what pop wrote of them: (tags, body)."""
-    return damaged(
-        [
-            *(Message("A", 0, n, b"x", store_timestamp=START) for n in range(5)),
-            *(Message(REVIVE, 0, n, json.dumps(body).encode(), properties(("TAGS", tags)), START)
-              for n, (tags, body) in enumerate(bodies)),
-        ]
-    )  # fmt: skip
+    made = [Message("A", 0, n, b"x", store_timestamp=START) for n in range(5)]
+    made += [Message(REVIVE, 0, n, json.dumps(body).encode(), properties(("TAGS", tags)), START)
+             for n, (tags, body) in enumerate(bodies)]  # fmt: skip
+    return damaged(made)
 
 
 IN_ORDER = {"popTime": POPPED, "i": 60_000, "o": [2, 1], "cm": 0b01, "l": 0}

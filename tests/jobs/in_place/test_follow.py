@@ -56,17 +56,18 @@ def test_segments_count_up_to_the_first_hole_or_unfinished_one(lengths, kept, tm
     assert {segment.state.mtime for segment in plan.segments} == {ANY_TIME}
 
 
-def test_a_segment_that_is_too_long_is_none_of_this_log(tmp_path: Path) -> None:
+def test_before_the_first_byte_nothing_is_done_and_it_waits_no_longer_than_it_is_told(tmp_path):
+    for lengths in (None, (), (0,)):
+        if lengths is not None:
+            write(tmp_path, *lengths)
+        with held_store(str(tmp_path), dry_run=False) as held:
+            how = Follow(str(tmp_path), every=0, idle=0.01, confirm=pytest.fail, said=pytest.fail)
+            assert follow(how, held, at(tmp_path)) is None
+            if lengths is not None:
+                assert one_round(held, at(tmp_path), Progress(), pytest.fail) == (None, ())
+    assert [path.name for path in tmp_path.iterdir()] == ["commitlog"]
     with pytest.raises(StoreError, match=r"has 4097 bytes, but mappedFileSizeCommitLog is 4096"):
         growing_plan(at(write(tmp_path, SEGMENT, SEGMENT + 1)))
-
-
-def test_a_round_before_the_first_byte_does_nothing(tmp_path: Path) -> None:
-    for lengths in ((), (0,)):
-        write(tmp_path, *lengths)
-        with held_store(str(tmp_path), dry_run=False) as held:
-            assert one_round(held, at(tmp_path), Progress(), pytest.fail) == (None, ())
-    assert [path.name for path in tmp_path.iterdir()] == ["commitlog"]
 
 
 def test_the_last_record_counts_once_the_log_has_stood_still(tmp_path: Path) -> None:
@@ -114,12 +115,6 @@ def test_idle_seconds_begin_anew_as_the_log_grows(monkeypatch: pytest.MonkeyPatc
     how = Follow("", every=2, idle=3, confirm=pytest.fail, said=pytest.fail)
     assert follow(how, Mock(), Mock()) is None
     assert (now, next(rounds)) == ([10.0], 4)
-
-
-def test_without_a_log_it_waits_no_longer_than_it_is_told(tmp_path: Path) -> None:
-    with held_store(str(tmp_path), dry_run=False) as held:
-        how = Follow(str(tmp_path), every=0, idle=0.01, confirm=pytest.fail, said=pytest.fail)
-        assert follow(how, held, at(tmp_path)) is None
 
 
 def test_what_waits_is_written_at_its_end_or_by_the_next_catch_up(tmp_path: Path) -> None:

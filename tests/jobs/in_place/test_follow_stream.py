@@ -36,22 +36,16 @@ def test_an_offset_is_the_bytes_of_all_files_and_the_last_change(tmp_path: Path)
     assert GrowthReader([]).latestOffset() == reader.initialOffset()
 
 
-def test_a_batch_is_one_row_with_the_growth_that_it_ends_with() -> None:
+def test_a_batch_is_one_row_and_folders_are_given_one_a_line(tmp_path: Path, capsys) -> None:
+    source = LogGrowth({"folders": f"{tmp_path}/a b,c\ns3://bucket/log"})
+    assert source.streamReader(None).folders == [f"{tmp_path}/a b,c", "s3://bucket/log"]
+    names = [column.split()[0] for column in source.schema().split(",")]
+    assert names == ["bytes", "changed", "seen"]
     reader = GrowthReader([])
     (part,) = reader.partitions({"bytes": 1, "changed": 2}, {"bytes": 5, "changed": 6})
     ((size, changed, seen),) = reader.read(part)
     assert (size, changed) == (5, 6)
     assert seen > 1_600_000_000 * 10**9
-
-
-def test_folders_are_given_one_a_line(tmp_path: Path) -> None:
-    source = LogGrowth({"folders": f"{tmp_path}/a b,c\ns3://bucket/log"})
-    assert source.streamReader(None).folders == [f"{tmp_path}/a b,c", "s3://bucket/log"]
-    names = [column.split()[0] for column in source.schema().split(",")]
-    assert names == ["bytes", "changed", "seen"]
-
-
-def test_the_end_of_sparks_pipe_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     GrowthReader([])
     for error in (BrokenPipeError(), EOFError()):
         sys.excepthook(type(error), error, None)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,7 +106,7 @@ def test_light_queues_offsets_follow_to_the_file_of_enable_lmq_and_back(tmp_path
     assert config(store)["consumerOffset.json"] == wanted
 
 
-def test_an_undo_brings_back_the_very_databases(tmp_path: Path) -> None:
+def test_a_set_of_the_same_kind_leaves_config_and_an_undo_brings_back_databases(tmp_path) -> None:
     store, _ = unpack("alone_5.3.3", tmp_path)
     before = files_of(store)
     installed(store, tmp_path / "files", "5.3.3", "files")
@@ -113,14 +115,10 @@ def test_an_undo_brings_back_the_very_databases(tmp_path: Path) -> None:
     undo_install(str(store))  # and again
     assert not (store / "consumequeue" / "CURRENT").exists()
     assert (store / "config" / "topics.json").exists()
-
-
-def test_a_set_of_the_same_kind_leaves_config_alone(tmp_path: Path) -> None:
-    store, _ = unpack("alone_5.3.3", tmp_path)
-    before = contents(store / "config")
-    done = installed(store, tmp_path / "again", "5.3.3", "rocksdb")
-    assert done.becomes == []
-    assert contents(store / "config") == before
+    undo_install(str(store))
+    config_before = contents(store / "config")
+    assert installed(store, tmp_path / "again", "5.3.3", "rocksdb").becomes == []
+    assert contents(store / "config") == config_before
 
 
 def test_killed_at_any_step(tmp_path: Path) -> None:
@@ -155,14 +153,11 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def test_a_set_is_installed_into_a_local_folder_only(store: Path) -> None:
+def test_a_set_is_installed_into_a_local_folder_that_can_be_exchanged(store: Path) -> None:
     assert local_path(f"file://{store}/") == str(store)
     for url in ("s3://bucket/store", "dbfs:/store", "compacted:/store"):
         with pytest.raises(StoreError, match="from a local folder into a local store"):
             local_path(url)
-
-
-def test_a_link_a_file_and_a_mount_are_no_targets(store: Path) -> None:
     (store.parent / "link").symlink_to(store)
     (store.parent / "file").touch()
     for path, why in ((store.parent / "link", "is a link"), (store.parent / "file", "not a folder"),
@@ -176,53 +171,36 @@ def test_a_link_a_file_and_a_mount_are_no_targets(store: Path) -> None:
 
 
 def test_the_lock_is_held_meanwhile_and_a_dry_run_makes_none(store: Path) -> None:
+    assert finish_killed(str(store)) == []
+    assert finish_killed(f"{store}/none") == []
+    assert foreign_installs(str(store)) == []
     target = Target(str(store))
+    assert finish_first(target, dry_run=False) == ([], [])
     with locked(target, dry_run=True):
         assert list(store.iterdir()) == []
     with locked(target, dry_run=False):
         assert lock_holder(f"{store}/lock") == os.getpid()
     assert lock_holder(f"{store}/lock") is None
-
-
-@pytest.mark.parametrize("dry_run", [True, False])
-def test_a_store_that_a_broker_has_is_refused(dry_run: bool, writing: Writing) -> None:
-    writing.append(1)
-    with (
-        pytest.raises(StoreInUse, match=r"is in use: .* holds its lock; stop the broker"),
-        locked(Target(str(writing.store)), dry_run),
-    ):
-        pytest.fail("it is in use")
-
-
-@pytest.mark.parametrize(
-    "folder", ["consumequeue", "consumequeue_rocksdb", "rocksdbstore", "config/topics"]
-)
-def test_a_store_is_refused_while_one_of_its_databases_is_open(folder: str, store: Path) -> None:
-    (store / folder).mkdir(parents=True)
-    release = DiskFiles(str(store)).lock(f"{folder}/LOCK")
-    try:
-        with (
-            pytest.raises(StoreInUse, match="has the RocksDB open; end it first"),
-            locked(Target(str(store)), True),
-        ):
-            pytest.fail("it is in use")
-    finally:
-        release()
-    with locked(Target(str(store)), True):
-        pass
-
-
-def test_a_store_that_was_not_stopped_is_warned_of(store: Path) -> None:
-    target = Target(str(store))
-    assert finish_first(target, dry_run=False) == ([], [])
     (store / "abort").touch()
     done, (warning,) = finish_first(target, dry_run=True)
     assert done == []
     assert warning.startswith(f"{store}/abort is there: the store was not stopped cleanly")
 
 
-def test_where_no_installation_was_killed_nothing_is_touched(store: Path) -> None:
-    assert finish_killed(str(store)) == []
-    assert finish_killed(f"{store}/none") == []
-    assert foreign_installs(str(store)) == []
-    assert list(store.iterdir()) == []
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_store_that_a_broker_has_is_refused(dry_run: bool, writing: Writing) -> None:
+    writing.append(1)
+    why = r"is in use: .* holds its lock; stop the broker"
+    with pytest.raises(StoreInUse, match=why), locked(Target(str(writing.store)), dry_run):
+        pytest.fail("it is in use")
+
+
+def test_a_store_is_refused_while_one_of_its_databases_is_open(store: Path) -> None:
+    for folder in ("consumequeue", "consumequeue_rocksdb", "rocksdbstore", "config/topics"):
+        (store / folder).mkdir(parents=True)
+        with closing(SimpleNamespace(close=DiskFiles(str(store)).lock(f"{folder}/LOCK"))):
+            why = "has the RocksDB open; end it first"
+            with pytest.raises(StoreInUse, match=why), locked(Target(str(store)), True):
+                pytest.fail("it is in use")
+        with locked(Target(str(store)), True):
+            pass

@@ -32,31 +32,26 @@ def about(**more: Any) -> Recovered:
     return Recovered("s", "5.3.3", 1000, "zeros", **more)
 
 
-def test_a_store_that_is_sound_needs_nothing() -> None:
+def test_people_are_told_whether_it_is_needed_and_its_steps() -> None:
     for more in ({}, {"warnings": ["w"], "notes": ["n"], "expired": ["e"], "done": True}):
         assert not about(**more).needed
         said = ["s was stopped cleanly and is undamaged: nothing to do"]
         said += ["  warning   w"] if more else []
         assert about(**more).text().splitlines() == said
         assert about(**more).steps() == ""
-
-
-@pytest.mark.parametrize(("more", "steps"), [
-    ({"crashed": True}, "remove abort"), ({"cut_bytes": 1}, "cut 1 byte after 1,000"),
-    ({"cut_bytes": 1234}, "cut 1,234 bytes after 1,000"),
-    ({"written": ["a"]}, "write 1 derived file"),
-    ({"removed": ["a", "b"]}, "remove 2 derived files"), ({"checkpoint": True}, "write checkpoint"),
-    ({"checkpoint": True, "crashed": True, "removed": ["a"], "written": ["b"], "cut_bytes": 2},
-     "cut 2 bytes after 1,000, write 1 derived file, remove 1 derived file, "
-     "write checkpoint, remove abort"),
-])  # fmt: skip
-def test_each_change_is_a_step(more: dict[str, Any], steps: str) -> None:
-    assert about(**more).needed
-    assert about(**more).steps() == steps
-    assert f"  change    {steps}" in about(**more).text().splitlines()
-
-
-def test_the_text_says_where_the_log_ends_and_where_what_is_cut_is_kept() -> None:
+    for given, steps in [
+        ({"crashed": True}, "remove abort"), ({"cut_bytes": 1}, "cut 1 byte after 1,000"),
+        ({"cut_bytes": 1234}, "cut 1,234 bytes after 1,000"),
+        ({"written": ["a"]}, "write 1 derived file"),
+        ({"removed": ["a", "b"]}, "remove 2 derived files"),
+        ({"checkpoint": True}, "write checkpoint"),
+        ({"checkpoint": True, "crashed": True, "removed": ["a"], "written": ["b"], "cut_bytes": 2},
+         "cut 2 bytes after 1,000, write 1 derived file, remove 1 derived file, "
+         "write checkpoint, remove abort"),
+    ]:  # fmt: skip
+        assert about(**given).needed
+        assert about(**given).steps() == steps
+        assert f"  change    {steps}" in about(**given).text().splitlines()
     told = about(cut_bytes=9, cut_kept="s/reput-cut", warnings=["look"], releases="5.3.1 to 5.3.3")
     assert told.text().splitlines() == [
         "would recover s as RocketMQ 5.3.1 to 5.3.3", "  log       ends at 1,000 (zeros)",
@@ -66,9 +61,6 @@ def test_the_text_says_where_the_log_ends_and_where_what_is_cut_is_kept() -> Non
     done = about(crashed=True, done=True).text().splitlines()
     assert done[0] == "recovered s as RocketMQ 5.3.3"
     assert len(done) == 3
-
-
-def test_files_and_notes_are_only_for_those_who_ask() -> None:
     told = about(written=["a"], removed=["b"], notes=["c"])
     assert told.details() == ["  written   a", "  removed   b", "  note      c"]
     assert not {"a", "b", "c"} & set(told.text().split())
@@ -113,8 +105,8 @@ def checked(store: Path, log: Damaged) -> CheckReport:
     return check(Session(), str(store), rocketmq="5.3.3", settings=settings)  # type: ignore[arg-type]
 
 
-def test_after_a_crash_abort_goes_and_all_else_stays(tmp_path: Path) -> None:
-    store = write(tmp_path, damaged())
+def test_after_a_crash_abort_goes_and_all_else_stays_but_a_lost_checkpoint(tmp_path: Path) -> None:
+    store = write(tmp_path / "crashed", damaged())
     before = contents(store)
     (store / "abort").write_bytes(b"1")
     about, _ = recovered(store)
@@ -122,6 +114,11 @@ def test_after_a_crash_abort_goes_and_all_else_stays(tmp_path: Path) -> None:
     after = contents(store)
     after.pop("lock")
     assert after == before
+    store = write(tmp_path / "lost", damaged(), None)
+    about, known = recovered(store)
+    assert (about.needed, about.steps()) == (True, "write checkpoint")
+    assert decode((store / "checkpoint").read_bytes()) == known
+    assert known._replace(master_flushed_offset=100) == KNOWN
 
 
 YEAR_2100 = 4_102_444_800_000
@@ -183,27 +180,16 @@ def test_what_the_master_flushed_is_kept_up_to_the_logs_end(flushed, left: int, 
     assert recovered(write(tmp_path, damaged(), known), changes=False)[1][3] == left
 
 
-def test_a_lost_checkpoint_is_written_anew(tmp_path: Path) -> None:
-    store = write(tmp_path, damaged(), None)
-    about, known = recovered(store)
-    assert (about.needed, about.steps()) == (True, "write checkpoint")
-    assert decode((store / "checkpoint").read_bytes()) == known
-    assert known._replace(master_flushed_offset=100) == KNOWN
-
-
 # --- Which derived files a recovery writes anew or removes: those that the log contradicts.
 RENEWAL_SEGMENT, QUEUE_FILE = 4096, 200  # ten entries a queue file
 
 
-def log_of() -> Damaged:
-    """120 messages of one queue, with three index files."""
-    made = [
-        Message("T", 0, n, b"body", properties(("KEYS", f"k{n}")), START + n) for n in range(120)
-    ]
-    return damaged(made, RENEWAL_SEGMENT)
+WHOLE = damaged([
+    Message("T", 0, n, b"body", properties(("KEYS", f"k{n}")), START + n) for n in range(120)
+], RENEWAL_SEGMENT)  # fmt: skip
+"""120 messages of one queue, with three index files."""
 
 
-WHOLE = log_of()
 DERIVED = {path.removeprefix(f"{STORE}/"): raw for path, raw in derived_of(WHOLE.log).items()}
 
 
@@ -219,10 +205,19 @@ def index(number: int, name: int = INDEX_NAME) -> str:
 def store(tmp_path: Path) -> Path:
     """A store with all that its log gives."""
     files = {f"commitlog/{start:020d}": bytes(raw) for start, raw in WHOLE.segments.items()}
-    for path, raw in (files | DERIVED).items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(raw)
-    return tmp_path
+    return built.write(tmp_path, files | DERIVED)
+
+
+def test_only_queue_files_that_are_wrong_or_gone_are_written_and_strange_ones_removed(store):
+    assert renewed(store) == ({}, [])
+    for raw in (b"", bytes(QUEUE_FILE), b"\1" * QUEUE_FILE, b"short", None):
+        (store / queue(3)).write_bytes(raw or b"")
+        if raw is None:
+            (store / queue(3)).unlink()
+        assert renewed(store) == ({queue(3): DERIVED[queue(3)]}, [])
+    strange = {queue(12): DERIVED[queue(0)], f"consumequeue/T/1/{0:020d}": DERIVED[queue(0)]}
+    built.write(store, {queue(3): DERIVED[queue(3)], **strange})
+    assert renewed(store) == ({}, list(strange))
 
 
 @contextmanager
@@ -241,27 +236,6 @@ def renewed(store: Path) -> tuple[dict[str, bytes], list[str]]:
         placed = {f.path: Path(holding.path, f.staged).read_bytes() for f in found.placed}
         assert len(placed) == len(found.placed)
         return placed, found.removed
-
-
-def test_a_sound_store_keeps_its_files(store: Path) -> None:
-    assert renewed(store) == ({}, [])
-
-
-@pytest.mark.parametrize("raw", [None, b"", bytes(QUEUE_FILE), b"\1" * QUEUE_FILE, b"short"])
-def test_a_queue_file_that_is_wrong_or_gone_is_written_alone(raw, store: Path) -> None:
-    if raw is None:
-        (store / queue(3)).unlink()
-    else:
-        (store / queue(3)).write_bytes(raw)
-    assert renewed(store) == ({queue(3): DERIVED[queue(3)]}, [])
-
-
-def test_a_file_that_the_log_does_not_give_is_removed(store: Path) -> None:
-    entry = DERIVED[queue(0)]
-    (store / queue(12)).write_bytes(entry)
-    (store / "consumequeue/T/1").mkdir()
-    (store / f"consumequeue/T/1/{0:020d}").write_bytes(entry)
-    assert renewed(store) == ({}, [queue(12), f"consumequeue/T/1/{0:020d}"])
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])

@@ -53,7 +53,7 @@ def of_release(release: str) -> tuple[Damaged, dict[str, bytes]]:
     return log, derived_of(log.log)
 
 
-def test_a_log_alone_is_sound_unless_a_checkpoint_tells_of_queues() -> None:
+def test_a_log_alone_is_sound_and_files_that_no_release_writes_look_like_none() -> None:
     log = damaged()
     report = checked(log, {})
     assert (report.sound, report.derived_files, report.differences) == (True, None, [])
@@ -62,13 +62,26 @@ def test_a_log_alone_is_sound_unless_a_checkpoint_tells_of_queues() -> None:
     missing = {each.path for each in report.differences if each.field == "the file is missing"}
     assert len(missing) == len(report.differences) == 8  # two files of each queue, two of the index
     assert not report.sound
+    log, files = of_release("5.3.3")
+    path = min(path for path in files if "/index/" in path)
+    files[path] = files[path][:36] + b"\0\0\0\1" + files[path][40:]  # indexCount
+    report = checked(log, files)
+    assert (report.sound, report.looks_like) == (False, "")
+    assert [each.path for each in report.differences] == [path]
 
 
-@pytest.mark.parametrize("release", ["4.7.0", "5.3.3"])
-def test_files_of_the_release_that_is_given_are_sound(release: str) -> None:
-    log, files = of_release(release)
-    report = checked(log, files, release)
-    assert (report.sound, report.derived_files, report.looks_like) == (True, 8, "")
+def test_files_of_another_release_are_told_from_wrong_ones() -> None:
+    """Up to 4.7.0 hashSlotCount grows with every put: 49 in a file, and 7 since."""
+    for release in ("5.3.3", "4.7.0"):
+        log, files = of_release(release)
+        report = checked(log, files, release)
+        assert (report.sound, report.derived_files, report.looks_like) == (True, 8, "")
+    report = checked(log, files, "5.3.3")
+    assert {each.path.split("/")[1] for each in report.differences} == {"index"}
+    assert (report.sound, report.looks_like) == (False, "4.7.0")
+    of_itself = checked(log, files, None)
+    assert of_itself.sound
+    assert of_itself.rocketmq != "5.3.3"
 
 
 class Disk(MemoryStorage):
@@ -103,26 +116,6 @@ def test_a_killed_broker_needs_recovery_and_a_running_one_does_not() -> None:
         assert (report.state, report.lock_unknown) == ("needs recovery", True)
 
 
-def test_files_of_another_release_are_told_from_wrong_ones() -> None:
-    """Up to 4.7.0 hashSlotCount grows with every put: 49 in a file, and 7 since."""
-    log, files = of_release("4.7.0")
-    report = checked(log, files, "5.3.3")
-    assert {each.path.split("/")[1] for each in report.differences} == {"index"}
-    assert (report.sound, report.looks_like) == (False, "4.7.0")
-    of_itself = checked(log, files, None)
-    assert of_itself.sound
-    assert of_itself.rocketmq != "5.3.3"
-
-
-def test_files_that_no_release_writes_look_like_none() -> None:
-    log, files = of_release("5.3.3")
-    path = min(path for path in files if "/index/" in path)
-    files[path] = files[path][:36] + b"\0\0\0\1" + files[path][40:]  # indexCount
-    report = checked(log, files)
-    assert (report.sound, report.looks_like) == (False, "")
-    assert [each.path for each in report.differences] == [path]
-
-
 def test_a_log_that_is_damaged_is_not_asked_for_another_release() -> None:
     log, files = of_release("4.7.0")
     log.flip(7, 5)
@@ -133,11 +126,6 @@ def test_a_log_that_is_damaged_is_not_asked_for_another_release() -> None:
     assert ("range", log.places[7]) in [(e["type"], e.get("physical_offset")) for e in lines]
 
 
-class InUse(MemoryStorage):
-    def lock_holder(self, store: str) -> int | None:
-        return 77
-
-
 def test_of_a_store_in_use_its_end_is_no_finding() -> None:
     """A broker writes its files while they are read: what its log lacks may have been appended."""
     log, files = of_release("5.3.3")
@@ -145,8 +133,9 @@ def test_of_a_store_in_use_its_end_is_no_finding() -> None:
     later = {**files, f"{STORE}/checkpoint": encode(Checkpoint(START + 59, START + 59))}
     stopped = checked(log, later)
     assert any("may be missing" in each.reason for each in stopped.findings)
-    used = checked(log, later, storage=InUse(storage_of(log.log).files))
-    assert used.findings == []
+    used = Disk(storage_of(log.log).files)
+    used.holder = 77
+    assert checked(log, later, storage=used).findings == []
 
 
 @pytest.fixture(scope="module")
@@ -223,9 +212,24 @@ def derived(log: Damaged, *kinds: str) -> dict[str, bytes]:
             for path, content in files if path.startswith(kinds)}  # fmt: skip
 
 
-def test_nothing_shows_it_where_only_the_log_is_left() -> None:
-    report = log_checked(log := damaged(), storage=without_its_last_segment(log))
-    assert report.sound, text(report)
+@pytest.mark.parametrize(("known", "says"), [
+    (Checkpoint(physic_msg_timestamp=START + 59), "a message of 2023-11-14 22:13:20.059"),
+    (Checkpoint(START, confirm_phy_offset=1 << 20), "a message at 1,048,576"),
+    (Checkpoint(START, logics_physical_offset=1 << 20), "a message at 1,048,576"),
+    (Checkpoint(START, START), ""),
+])  # fmt: skip
+def test_a_checkpoint_that_knows_more(known: Checkpoint, says: str) -> None:
+    log = damaged()
+    files = derived(log, "index")
+    storage = without_its_last_segment(log)
+    report = log_checked(log, storage=storage)
+    assert report.sound, text(report)  # nothing shows it where only the log is left
+    storage.files[f"{STORE}/checkpoint"] = encode(known)
+    found = lost(log_checked(log, storage=storage))
+    assert says in found["checkpoint"] if says else not found
+    del storage.files[f"{STORE}/checkpoint"]
+    storage.files |= files | derived(log, "consumequeue")  # an index file that goes on
+    assert list(lost(log_checked(log, storage=storage))) == [max(files).removeprefix(f"{STORE}/")]
 
 
 @pytest.mark.parametrize("file_bytes", [200, 20_000])
@@ -266,28 +270,6 @@ def test_light_queues_have_their_messages_twice() -> None:
     assert sum(each["count"] for each in damage["past_end"]) == 2 * gone
 
 
-def test_an_index_file_that_goes_on() -> None:
-    log = damaged()
-    files = derived(log, "index")
-    storage = without_its_last_segment(log)
-    storage.files |= files | derived(log, "consumequeue")
-    assert list(lost(log_checked(log, storage=storage))) == [max(files).removeprefix(f"{STORE}/")]
-
-
-@pytest.mark.parametrize(("known", "says"), [
-    (Checkpoint(physic_msg_timestamp=START + 59), "a message of 2023-11-14 22:13:20.059"),
-    (Checkpoint(START, confirm_phy_offset=1 << 20), "a message at 1,048,576"),
-    (Checkpoint(START, logics_physical_offset=1 << 20), "a message at 1,048,576"),
-    (Checkpoint(START, START), ""),
-])  # fmt: skip
-def test_a_checkpoint_that_knows_more(known: Checkpoint, says: str) -> None:
-    log = damaged()
-    storage = without_its_last_segment(log)
-    storage.files[f"{STORE}/checkpoint"] = encode(known)
-    found = lost(log_checked(log, storage=storage))
-    assert says in found["checkpoint"] if says else not found
-
-
 def test_groups_that_have_read_more() -> None:
     log = damaged()
     whole = storage_of(log.log)
@@ -304,9 +286,6 @@ def test_groups_that_have_read_more() -> None:
     for wrong in (b"", b"{}", b'{"offsetTable": [1]}', b'{"offsetTable": {"T@g": {"x": 1}}}'):
         storage.files[f"{STORE}/config/consumerOffset.json"] = wrong
         assert not lost(log_checked(log, storage=storage))
-
-
-# --- torn records ---------------------------------------------------------------------------
 
 
 def ending_in(*last: dict[str, Any]) -> Damaged:
@@ -347,7 +326,7 @@ def test_a_torn_last_record_is_reported_though_a_rebuild_takes_it(cut: bool) -> 
         assert report.damage["bytes_lost"] == 0
 
 
-def test_each_record_that_was_not_durable_may_be_torn() -> None:
+def test_each_record_that_was_not_durable_may_be_torn_also_behind_damage() -> None:
     log = ending_in({}, {})
     places = [tear(log, 10, False), tear(log, 11, False)]
     storage = storage_of(log.log)
@@ -356,9 +335,6 @@ def test_each_record_that_was_not_durable_may_be_torn() -> None:
         storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(durable))
         report = log_checked(log, storage=storage)
         assert [each["offset"] for each in report.damage["ranges"]] == left
-
-
-def test_behind_damage_in_the_same_segment() -> None:
     log = ending_in({})
     log.flip(3, 5)
     place = tear(log, 10, True)

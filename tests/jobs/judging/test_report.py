@@ -25,19 +25,16 @@ def report(ranges: int = 0, **more: Any) -> CheckReport:
     return CheckReport("s", "5.3.3", 0, 9, 10, [0, 10], 1, {"range_count": ranges}, **more)
 
 
-@pytest.mark.parametrize(("found", "sound", "only_derived"), [
-    (report(), True, False),
-    (report(behind=DIFFERS, expired=["x"], warnings=["w"], notes=["n"]), True, False),
-    (report(1), False, False), (report(findings=FOUND), False, False),
-    (report(differences=DIFFERS), False, True), (report(1, differences=DIFFERS), False, False),
-    (report(findings=FOUND, differences=DIFFERS), False, False),
-])  # fmt: skip
-def test_only_faults_count(found: CheckReport, sound: bool, only_derived: bool) -> None:
-    assert (found.sound, found.only_derived_differ) == (sound, only_derived)
-    assert found.as_json()["sound"] is sound
-
-
-def test_a_crash_is_a_state_of_its_own() -> None:
+def test_only_faults_count_and_a_crash_is_a_state_of_its_own() -> None:
+    for found, sound, only_derived in [
+        (report(), True, False),
+        (report(behind=DIFFERS, expired=["x"], warnings=["w"], notes=["n"]), True, False),
+        (report(1), False, False), (report(findings=FOUND), False, False),
+        (report(differences=DIFFERS), False, True), (report(1, differences=DIFFERS), False, False),
+        (report(findings=FOUND, differences=DIFFERS), False, False),
+    ]:  # fmt: skip
+        assert (found.sound, found.only_derived_differ) == (sound, only_derived)
+        assert found.as_json()["sound"] is sound
     states = (report().state, report(1).state, report(crashed=True).state)
     assert states == ("sound", "NOT sound", "needs recovery")
     assert report(1, crashed=True).state == "NOT sound"
@@ -45,6 +42,8 @@ def test_a_crash_is_a_state_of_its_own() -> None:
     assert (crashed.sound, crashed.undamaged) == (False, True)
     assert crashed.as_json()["state"] == "needs recovery"
     assert crashed.as_json()["sound"] is False
+    for releases, assumed in (("", False), ("5.3.3", False), ("5.3.3, assumed", True)):
+        assert report(releases=releases).assumed is assumed
 
 
 @pytest.mark.parametrize(("follows", "crashed", "torn"), [
@@ -59,13 +58,6 @@ def test_what_a_crash_leaves_at_the_end_is_what_recovery_cuts(follows, crashed, 
     assert not found.ends_torn
 
 
-@pytest.mark.parametrize(
-    ("releases", "assumed"), [("", False), ("5.3.3", False), ("5.3.3, assumed", True)]
-)
-def test_a_release_may_be_assumed(releases: str, assumed: bool) -> None:
-    assert report(releases=releases).assumed is assumed
-
-
 def test_programs_get_the_number_of_segments_and_plain_values() -> None:
     told = report(findings=FOUND, differences=DIFFERS, behind=DIFFERS).as_json()
     assert told["segment_files"] == 2
@@ -78,22 +70,19 @@ def test_programs_get_the_number_of_segments_and_plain_values() -> None:
 
 
 # --- How a difference and what was compared are said.
-@pytest.mark.parametrize(("difference", "text"), [
-    (Difference("q/0", 40, "size", 7, 0), "q/0: offset 40: size: is 7, should be 0"),
-    (Difference("q/0", 0, "slot", 0, 7), "q/0: offset 0: slot: is 0, should be 7"),
-    (Difference("q/0", 40, MISSING, None, None), "q/0: the file is missing"),
-    (Difference("q/0", 40, "slot", None, 7), "q/0: slot"),
-])  # fmt: skip
-def test_a_value_of_0_is_a_value(difference: Difference, text: str) -> None:
-    assert difference.text() == text
-
-
-@pytest.mark.parametrize(("files", "rows", "text"), [
-    (0, [], "0 files"), (3, [], "3 files"), (0, ["9 entries"], "9 entries in RocksDB"),
-    (3, ["9 entries", "2 keys"], "3 files, 9 entries, 2 keys in RocksDB"),
-])  # fmt: skip
-def test_no_files_are_told_of_where_rows_were_compared(files: int, rows, text: str) -> None:
-    assert compared_text(files, f"{files} files", rows) == text
+def test_a_value_of_0_is_a_value_and_no_files_are_told_of_where_rows_were_compared() -> None:
+    for difference, text in [
+        (Difference("q/0", 40, "size", 7, 0), "q/0: offset 40: size: is 7, should be 0"),
+        (Difference("q/0", 0, "slot", 0, 7), "q/0: offset 0: slot: is 0, should be 7"),
+        (Difference("q/0", 40, MISSING, None, None), "q/0: the file is missing"),
+        (Difference("q/0", 40, "slot", None, 7), "q/0: slot"),
+    ]:
+        assert difference.text() == text
+    for files, rows, text in [
+        (0, [], "0 files"), (3, [], "3 files"), (0, ["9 entries"], "9 entries in RocksDB"),
+        (3, ["9 entries", "2 keys"], "3 files, 9 entries, 2 keys in RocksDB"),
+    ]:  # fmt: skip
+        assert compared_text(files, f"{files} files", rows) == text
 
 
 # --- A verify for people, and a salvaged set's manifest beside what the log shows.
@@ -125,20 +114,18 @@ def test_three_differences_are_shown_and_the_others_counted(many: int, more: str
     assert len(found.details()) == many - 3
 
 
-def damage(gaps: list[Gap], count: int = 1) -> DamageMap:
-    return DamageMap(Linked([], 900), {}, [], 1000, [], 0, gaps=gaps, count=count)
+def test_a_set_s_lost_positions_are_those_of_the_log() -> None:
+    def damage(gaps: list[Gap]) -> DamageMap:
+        return DamageMap(Linked([], 900), {}, [], 1000, [], 0, gaps=gaps, count=1)
 
+    def manifest(gaps: list[Gap], count: int = 1) -> dict[str, Any]:
+        return {"damage": {"missing": [vars(gap) for gap in gaps], "range_count": count}}
 
-def manifest(gaps: list[Gap], count: int = 1) -> dict[str, Any]:
-    return {"damage": {"missing": [vars(gap) for gap in gaps], "range_count": count}}
-
-
-@pytest.mark.parametrize(("said", "found", "same"), [
-    (manifest([GAP]), damage([GAP]), True), (manifest([]), damage([GAP]), False),
-    (manifest([GAP]), damage([]), False), (manifest([GAP], 2), damage([GAP], 1), False),
-    ({}, damage([GAP]), True), ({"damage": None}, damage([GAP]), True),
-    (manifest([GAP]), None, True),
-])  # fmt: skip
-def test_a_set_s_lost_positions_are_those_of_the_log(said, found, same: bool) -> None:
-    differences = manifest_differences("set", said, found)
-    assert [each.path for each in differences] == ([] if same else ["set/manifest.json"])
+    for said, found, same in [
+        (manifest([GAP]), damage([GAP]), True), (manifest([]), damage([GAP]), False),
+        (manifest([GAP]), damage([]), False), (manifest([GAP], 2), damage([GAP]), False),
+        ({}, damage([GAP]), True), ({"damage": None}, damage([GAP]), True),
+        (manifest([GAP]), None, True),
+    ]:  # fmt: skip
+        differences = manifest_differences("set", said, found)
+        assert [each.path for each in differences] == ([] if same else ["set/manifest.json"])

@@ -37,36 +37,27 @@ def cells(found: CheckReport) -> str:
     return line.partition("[")[2].rstrip("]")
 
 
-@pytest.mark.parametrize(
-    ("start", "length", "signs"),
-    [(0, 1, "!#"), (0, 100, "!#"), (0, 101, "!!#"), (99, 1, "!#"), (99, 2, "!!#"), (100, 1, "#!#")],
-)
-def test_a_cell_is_damaged_where_any_byte_of_it_is(start: int, length: int, signs: str) -> None:
-    assert cells(report(a_range(start, length))) == signs.ljust(64, "#")
-
-
-def test_the_worst_kind_of_a_cell_is_shown_and_what_is_not_written() -> None:
+def test_a_cell_is_damaged_where_any_byte_of_it_is_and_shows_the_worst_kind() -> None:
+    for start, length, signs in [
+        (0, 1, "!#"), (0, 100, "!#"), (0, 101, "!!#"), (99, 1, "!#"), (99, 2, "!!#"),
+        (100, 1, "#!#"),
+    ]:  # fmt: skip
+        assert cells(report(a_range(start, length))) == signs.ljust(64, "#")
     kinds = ["content", "stale", "damaged", "missing"]
     ranges = [a_range(100 * n, 100, kind) for n in range(4) for kind in kinds[: n + 1]]
     assert cells(report(*ranges, log_end=501)) == "cs!-##".ljust(64, ".")
 
 
-def test_stretches_of_sound_segments_are_counted_not_drawn() -> None:
+def test_stretches_of_sound_segments_are_counted_and_a_missing_one_has_a_row() -> None:
     found = report(a_range(5 * SIZE, 2 * SIZE), segments=10)
     assert [(row.start // SIZE, bool(row.cells), row.skipped) for row in rows(found)] == [
         (0, True, 0), (5, True, 4), (6, True, 0), (9, True, 2),
     ]  # fmt: skip
-
-
-def test_a_missing_segment_has_a_row() -> None:
     found = report(a_range(SIZE, SIZE, "missing"), segments=3)
     found.segments.remove(SIZE)
     lines = list(picture(found))
     assert len(lines) == 3
     assert lines[1] == f"  {SIZE:020d} [{'-' * 64}]"
-
-
-def test_missing_segments_are_none_without_damage() -> None:
     found = report(segments=9)
     del found.segments[2:8]
     assert list(picture(found))[1] == "  ... 1 segments without damage"

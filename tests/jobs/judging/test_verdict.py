@@ -98,17 +98,7 @@ def test_after_a_crash_a_broker_makes_the_last_files_anew(whole: Files) -> None:
     assert any("short of the log's end: 1 derived file," in note for note in report.notes)
 
 
-def test_a_topic_that_was_deleted_misses_no_files(whole: Files) -> None:
-    topics: dict[str, dict[str, str]] = {"T": {}}
-    table = {"topicConfigTable": topics}
-    files = whole | {"config/topics.json": json.dumps(table).encode()}
-    del files[queue(0, "Gone")]
-    report = judged(files)
-    assert report.same
-    assert "1 deleted topic in the log" in report.notes
-
-
-def test_files_of_expired_messages_go_next(whole: Files) -> None:
+def test_files_of_expired_messages_and_of_deleted_topics_are_no_faults(whole: Files) -> None:
     """Whole files of them, but never a queue's last file: so the one of `Gone` stays."""
     files = dict(whole)
     expired = files.pop(f"commitlog/{0:020d}").count(b"KEYS\x01")
@@ -117,6 +107,13 @@ def test_files_of_expired_messages_go_next(whole: Files) -> None:
     index = sorted(path for path in whole if path.startswith("index/"))
     queues = [queue(200 * n) for n in range((expired - 3) // 10)]
     assert paths(report.expired) == [*queues, *index[: expired // KEYS_A_FILE]]
+    topics: dict[str, dict[str, str]] = {"T": {}}
+    table = {"topicConfigTable": topics}
+    files = whole | {"config/topics.json": json.dumps(table).encode()}
+    del files[queue(0, "Gone")]
+    report = judged(files)
+    assert report.same
+    assert "1 deleted topic in the log" in report.notes
 
 
 @pytest.mark.parametrize(
@@ -181,20 +178,18 @@ def moved(found: list[BatchEntryAt], by: int) -> list[BatchEntryAt]:
     return [(path, at + by, entry) for path, at, entry in found]
 
 
-def test_the_same_entries_at_other_places_are_no_difference() -> None:
+def test_the_first_difference_is_none_of_the_same_entries_at_other_places() -> None:
     there = [*entries(600, 800), *moved(entries(*WANTED), 92), *entries(0, size=0)]
     assert first_difference(entries(*WANTED), there, "q/0", LOG_START) is None
-
-
-@pytest.mark.parametrize(("there", "difference", "place"), [
-    (entries(*WANTED[:2]), Difference("q/last", 0, MISSING_AT_END, None, None), 1400),
-    ([], Difference("q/last", 0, MISSING_AT_END, None, None), 1000),
-    (entries(*WANTED, 1600), Difference("q/0", 138, ONE_TOO_MANY, 1600, 0), 1600),
-    (entries(1000, 1300, 1400), Difference("q/0", 46, "physicalOffset", 1300, 1200), 1200),
-    (entries(*WANTED, size=199), Difference("q/0", 0, "size", 199, 200), 1000),
-])  # fmt: skip
-def test_the_first_difference(there, difference: Difference, place: int) -> None:
-    assert first_difference(entries(*WANTED), there, "q/last", LOG_START) == (difference, place)
+    for found, difference, place in [
+        (entries(*WANTED[:2]), Difference("q/last", 0, MISSING_AT_END, None, None), 1400),
+        ([], Difference("q/last", 0, MISSING_AT_END, None, None), 1000),
+        (entries(*WANTED, 1600), Difference("q/0", 138, ONE_TOO_MANY, 1600, 0), 1600),
+        (entries(1000, 1300, 1400), Difference("q/0", 46, "physicalOffset", 1300, 1200), 1200),
+        (entries(*WANTED, size=199), Difference("q/0", 0, "size", 199, 200), 1000),
+    ]:
+        wanted = (difference, place)
+        assert first_difference(entries(*WANTED), found, "q/last", LOG_START) == wanted
 
 
 def test_entries_are_read_as_far_as_they_are_used(tmp_path) -> None:  # type: ignore[no-untyped-def]

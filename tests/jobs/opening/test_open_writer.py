@@ -109,20 +109,15 @@ def test_a_batch_queue_of_the_topics_is_not_appended_to(tmp_path: Path) -> None:
             writer.append(Message("B", b"one"))
 
 
-def test_topics_that_cannot_be_read_are_told_of(tmp_path: Path) -> None:
-    store = written(tmp_path / "store")
+def test_what_shows_the_release_and_topics_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    store, told = written(tmp_path / "store"), dict[str, dict[str, Any]]()
     (store / "config").mkdir()
     (store / "config" / "topics.json").write_text("{")
     warnings: list[str] = []
-    with open_writer(str(store), rocketmq="5.3.3", settings=SIZES, warnings=warnings):
+    given: Any = {"rocketmq": "5.3.3", "settings": SIZES}
+    with open_writer(str(store), **given, warnings=warnings, discovered=told):
         pass
     assert any("topics.json" in line for line in warnings)
-
-
-def test_what_shows_the_release_is_told(tmp_path: Path) -> None:
-    store, told = written(tmp_path / "store"), dict[str, dict[str, Any]]()
-    with open_writer(str(store), rocketmq="5.3.3", settings=SIZES, discovered=told):
-        pass
     assert told.keys() <= {"rocketmq", "eras", "index names"}
 
 

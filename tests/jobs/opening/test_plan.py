@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,23 +119,22 @@ class Large(MemoryStorage):
         return FileState(self.size, 0, 0) if path in self.files else None
 
 
-@pytest.mark.parametrize(("size", "cores", "split_bytes"), [
-    (64 * MB, 2, 16 * MB), (64 * MB, 1, 32 * MB), (1024 * MB, 4, 128 * MB),
-    (1024 * MB, 1, 256 * MB), (1024 * MB, 500, 16 * MB), (8 * MB, 1, 8 * MB),
-])  # fmt: skip
-def test_a_core_has_two_splits_of_16_to_256_mb(size: int, cores: int, split_bytes: int) -> None:
+def test_a_core_has_two_splits_of_16_to_256_mb() -> None:
     at = store_at(STORE, "5.3.3", {}, storage())
-    sizes = {"mappedFileSizeCommitLog": str(size)}
-    found = replace(discover(at, LOOK), settings=sizes)
     large = Large({f"{STORE}/commitlog/{0:020d}": b""})
-    large.size = size
-    plan = make_plan(at._replace(storage=large), found, LOOK, cores)
-    assert (plan.log_bytes, plan.splits.split_bytes) == (size, split_bytes)
-    given = make_plan(at._replace(storage=large), found, LOOK, cores, split_bytes=1000)
-    assert given.splits.split_bytes == 1000
+    for size, cores, wanted in [
+        (64, 2, 16), (64, 1, 32), (1024, 4, 128), (1024, 1, 256), (1024, 500, 16), (8, 1, 8),
+    ]:  # fmt: skip
+        large.size = size * MB
+        sizes = {"mappedFileSizeCommitLog": str(size * MB)}
+        found = replace(discover(at, LOOK), settings=sizes)
+        plan = make_plan(at._replace(storage=large), found, LOOK, cores)
+        assert (plan.log_bytes, plan.splits.split_bytes) == (size * MB, wanted * MB)
+        given = make_plan(at._replace(storage=large), found, LOOK, cores, split_bytes=1000)
+        assert given.splits.split_bytes == 1000
 
 
-def test_a_hole_is_refused_or_found() -> None:
+def test_a_hole_or_a_segment_of_a_wrong_size_is_refused_or_found() -> None:
     store = storage()
     store.files[f"{STORE}/commitlog/{3 * SEGMENT:020d}"] = bytes(SEGMENT)
     with pytest.raises(StoreError, match="a hole before it"):
@@ -142,9 +142,6 @@ def test_a_hole_is_refused_or_found() -> None:
     plan = planned(store, purpose=REPLICATE)
     assert [each.reason for each in plan.findings] == ["a hole before it: 1 segment is missing"]
     assert plan.odd == frozenset()
-
-
-def test_a_segment_of_a_wrong_size_is_odd() -> None:
     store = storage()
     store.files[f"{STORE}/commitlog/{SEGMENT:020d}"] += b"\0"
     with pytest.raises(StoreError, match=f"has {SEGMENT + 1} bytes"):
@@ -182,18 +179,15 @@ def test_topics_attributes_decide_what_is_derived() -> None:
     assert "topic 'B' is compacted" in plan.notes[0]
 
 
-@pytest.mark.parametrize(("path", "even_rocksdb", "refused"), [
-    ("consumequeue/CURRENT", False, True), ("consumequeue/CURRENT", True, False),
-    ("consumequeue_ext/T/0/x", True, True),
-])  # fmt: skip
-def test_queues_of_another_kind_are_refused(path: str, even_rocksdb: bool, refused: bool) -> None:
-    store = storage()
-    store.files[f"{STORE}/{path}"] = b""
-    if refused:
-        with pytest.raises(StoreError, match="reput"):
-            planned(store, purpose=Purpose(rocksdb=even_rocksdb))
-    else:
-        assert planned(store, purpose=Purpose(rocksdb=even_rocksdb)).segments
+def test_queues_of_another_kind_are_refused() -> None:
+    for path, rocksdb, refused in [
+        ("consumequeue/CURRENT", False, True), ("consumequeue/CURRENT", True, False),
+        ("consumequeue_ext/T/0/x", True, True),
+    ]:  # fmt: skip
+        store = storage()
+        store.files[f"{STORE}/{path}"] = b""
+        with pytest.raises(StoreError, match="reput") if refused else nullcontext():
+            assert planned(store, purpose=Purpose(rocksdb=rocksdb)).segments
 
 
 # --- A store is rebuilt while another process appends to it: up to an end that stays as it is.
@@ -324,53 +318,32 @@ def test_a_record_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
 
 
 # --- Whether a segment changed while it was read: by its size, its time, and the file itself.
-
-
-@pytest.fixture
-def plan(tmp_path: Path) -> Plan:
-    store = write_log(tmp_path / "store", build_log([message(n) for n in range(60)], SEGMENT))
-    at = store_at(str(store), "5.3.3", {"mappedFileSizeCommitLog": str(SEGMENT)})
-    return make_plan(at, discover(at, LOOK), LOOK)
-
-
-def grown(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"\0")
-
-
 def touched(path: Path) -> None:
     os.utime(path, ns=(1, 1))
 
 
 def put_anew(path: Path) -> None:
-    about = path.stat()
-    copy = path.with_name("copy")
-    copy.write_bytes(path.read_bytes())
-    os.utime(copy, ns=(about.st_atime_ns, about.st_mtime_ns))
-    copy.replace(path)
+    shutil.copy2(path, path.with_name("copy")).replace(path)
 
 
-@pytest.mark.parametrize("change", [grown, touched, put_anew, Path.unlink])
-def test_any_change_of_a_segment_is_seen(plan: Plan, change: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("change", [
+    touched, put_anew, Path.unlink, lambda path: path.write_bytes(path.read_bytes() + b"\0"),
+])  # fmt: skip
+def test_any_change_of_a_segment_is_seen(change: Callable[[Path], Any], tmp_path: Path) -> None:
+    store = write_log(tmp_path / "store", build_log([message(n) for n in range(60)], SEGMENT))
+    at = store_at(str(store), "5.3.3", {"mappedFileSizeCommitLog": str(SEGMENT)})
+    plan = make_plan(at, discover(at, LOOK), LOOK)
+    growing = replace(plan, segments=may_grow(plan.segments, -1))
+    (store / "commitlog" / f"{2 * SEGMENT:020d}").write_bytes(bytes(SEGMENT))  # a new one is none
     check_unchanged(plan)
-    path = plan.segments[-1].path
-    change(Path(path))
+    change(path := Path(plan.segments[-1].path))
     with pytest.raises(StoreChanged, match=f"^{path}: changed"):
         check_unchanged(plan)
-
-
-def test_a_segment_that_a_broker_writes_to_may_have_another_time_only(plan: Plan) -> None:
-    growing = replace(plan, segments=may_grow(plan.segments, -1))
-    path = Path(plan.segments[-1].path)
-    touched(path)
-    check_unchanged(growing)
-    put_anew(path)
-    with pytest.raises(StoreChanged):
+    if change is touched:  # a segment that a broker writes to may have another time only
         check_unchanged(growing)
-
-
-def test_a_new_segment_is_no_change(plan: Plan) -> None:
-    (Path(plan.store) / "commitlog" / f"{2 * SEGMENT:020d}").write_bytes(bytes(SEGMENT))
-    check_unchanged(plan)
+    elif change is put_anew:
+        with pytest.raises(StoreChanged):
+            check_unchanged(growing)
 
 
 # --- What a set's queues and index are made as: as asked for, else as the store has them.
@@ -412,45 +385,32 @@ def test_rows_that_a_broker_refuses_or_does_not_read_are_named(there, given, tod
     assert [each.todo for each in found] == ([todo] if todo else [])
 
 
-@pytest.mark.parametrize(("there", "store_type", "kind"), [
-    ((), "default", "files"), ((), "defaultRocksDB", "rocksdb"), ((FILES,), "default", "files"),
-    ((ROCKSDB,), "default", "rocksdb"), ((OTHER_ROCKSDB,), "default", "rocksdb"),
-    ((FILES, ROCKSDB), "defaultRocksDB", "rocksdb"),
-])  # fmt: skip
-def test_queues_are_made_as_the_store_has_them(there, store_type: str, kind: str) -> None:
-    found = queue_plan(*there, storeType=store_type)
-    assert kind_of_queues(found, None, "out") == kind
-    for asked in ("files", "rocksdb"):
-        assert kind_of_queues(found, asked, "out") == asked
-
-
-def test_of_both_the_caller_or_the_user_says_which() -> None:
-    both = queue_plan(FILES, ROCKSDB)
+def test_queues_and_index_are_made_as_the_store_has_them_or_as_is_asked() -> None:
+    for there, store_type, kind in [
+        ((), "default", "files"), ((), "defaultRocksDB", "rocksdb"),
+        ((FILES,), "default", "files"), ((ROCKSDB,), "default", "rocksdb"),
+        ((OTHER_ROCKSDB,), "default", "rocksdb"), ((FILES, ROCKSDB), "defaultRocksDB", "rocksdb"),
+    ]:  # fmt: skip
+        found = queue_plan(*there, storeType=store_type)
+        kinds = [kind_of_queues(found, asked, "out") for asked in (None, "files", "rocksdb")]
+        assert kinds == [kind, "files", "rocksdb"]
+    both = queue_plan(FILES, ROCKSDB)  # the caller or the user says which
     with pytest.raises(SettingError, match="--queues files, or --queues rocksdb"):
         kind_of_queues(both, None, "out")
     assert kind_of_queues(both, None, "out", of_both="files") == "files"
     assert kind_of_queues(both, "rocksdb", "out", of_both="files") == "rocksdb"
-
-
-def test_no_other_kind_and_no_other_type_of_store_is_known() -> None:
+    for rocksdb in ("true", "false"):
+        for files in ("true", "false"):  # in RocksDB where that is its only place
+            found = queue_plan(indexRocksDBEnable=rocksdb, indexFileWriteEnable=files)
+            kinds = [kind_of_index(found, asked, "out") for asked in (None, "files", "rocksdb")]
+            only = (rocksdb, files) == ("true", "false")
+            assert kinds == ["rocksdb" if only else "files", "files", "rocksdb"]
     with pytest.raises(SettingError, match="queues=leveldb: there are files and rocksdb"):
         kind_of_queues(queue_plan(), "leveldb", "out")
     with pytest.raises(SettingError, match="index=Files: there are files and rocksdb"):
         kind_of_index(queue_plan(), "Files", "out")
     with pytest.raises(SettingError, match="there are default and defaultRocksDB"):
         kind_of_queues(queue_plan(storeType="tiered"), None, "out")
-
-
-@pytest.mark.parametrize(
-    ("rocksdb", "files", "kind"),
-    [("true", "false", "rocksdb"), ("true", "true", "files"), ("false", "false", "files"),
-     ("false", "true", "files")],
-)  # fmt: skip
-def test_an_index_is_in_rocksdb_where_that_is_its_only_place(rocksdb, files, kind: str) -> None:
-    found = queue_plan(indexRocksDBEnable=rocksdb, indexFileWriteEnable=files)
-    assert kind_of_index(found, None, "out") == kind
-    assert kind_of_index(found, "files", "out") == "files"
-    assert kind_of_index(found, "rocksdb", "out") == "rocksdb"
 
 
 def test_a_command_that_changes_no_rocksdb_says_how_far_its_queues_go(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tests.processes import run_python
 from tests.reference.log import Message
 from tests.store_format.query.asked import NAMES, Asked, places
 from tests.store_format.query.stores import asked
+from tests.trees import contents
 
 
 class Row(NamedTuple):
@@ -62,16 +63,6 @@ def test_messages_are_read_as_they_are_asked_for_and_only_once() -> None:
     assert answer.scanned == (30, 30)
 
 
-def test_a_table_has_bodies_only_where_they_are_asked_for() -> None:
-    notes = Notes()
-    table = Messages(found(2, notes), notes).to_arrow()
-    assert "body" not in table.column_names
-    assert table["physicalOffset"].to_pylist() == [0, 100]
-    assert table["keys"].to_pylist() == [["a", "b"]] * 2
-    assert Messages(found(2, notes), notes).to_arrow(body=True)["body"].to_pylist() == [b"0", b"1"]
-    assert Messages([], notes).to_arrow(body=True).num_rows == 0
-
-
 def test_missing_keys_are_known_behind_the_last_message() -> None:
     notes, wanted = Notes(), ["a", "b", "c"]
 
@@ -86,13 +77,20 @@ def test_missing_keys_are_known_behind_the_last_message() -> None:
     assert answer.missing == ["c"]
 
 
-def test_a_listing_is_a_list_and_a_table_of_its_rows_fields() -> None:
+def test_a_table_has_bodies_only_where_they_are_asked_for_and_rows_have_their_fields() -> None:
     notes = Notes()
     rows = Rows(iter([Row("A", 1), Row("B", 2)]), notes)
     assert rows == [("A", 1), ("B", 2)]
     assert rows.to_arrow().to_pydict() == {"topic": ["A", "B"], "messages": [1, 2]}
     notes.note("said later")
     assert rows.notes == ["said later"]
+    notes = Notes()
+    table = Messages(found(2, notes), notes).to_arrow()
+    assert "body" not in table.column_names
+    assert table["physicalOffset"].to_pylist() == [0, 100]
+    assert table["keys"].to_pylist() == [["a", "b"]] * 2
+    assert Messages(found(2, notes), notes).to_arrow(body=True)["body"].to_pylist() == [b"0", b"1"]
+    assert Messages([], notes).to_arrow(body=True).num_rows == 0
 
 
 # --- Messages by key, id, position and time, on RocketMQ's stores; the judge is the slow reference.
@@ -138,7 +136,7 @@ def test_every_key_finds_its_messages_in_the_logs_order(store: Asked) -> None:
         assert list(opened.query("no such topic", "k")) == []
 
 
-def test_times_of_a_key_query_are_exact(small: Asked) -> None:
+def test_times_of_a_key_query_are_exact_and_a_limit_leaves_the_newest(small: Asked) -> None:
     (topic, key), wanted = max(small.by_key.items(), key=lambda item: len(item[1]))
     times = {place: small.by_place[place].store_timestamp for place in wanted}
     with small.open() as opened:
@@ -148,9 +146,6 @@ def test_times_of_a_key_query_are_exact(small: Asked) -> None:
                 early = [place for place in wanted if times[place] <= time + more]
                 assert places(opened.query(topic, key, begin=time + more)) == late
                 assert places(opened.query(topic, key, end=time + more)) == early
-
-
-def test_a_limit_leaves_the_newest_and_is_reported(small: Asked) -> None:
     (topic, key), wanted = max(small.by_key.items(), key=lambda item: len(item[1]))
     assert len(wanted) > 1
     with small.open() as opened:
@@ -220,14 +215,18 @@ def test_a_message_by_its_ids(small: Asked) -> None:
             list(opened.by_message_id("123"))
 
 
-def test_an_arrow_table_has_the_rows(small: Asked) -> None:
-    with small.open() as opened:
+def test_an_arrow_table_has_the_rows_and_another_storage_answers_the_same(small: Asked) -> None:
+    files = {f"s/{path}": raw for path, raw in contents(small.path).items()}
+    with small.open() as local, reput.open_store("s", storage=MemoryStorage(files)) as opened:
         table = opened.messages().to_arrow(body=True)
-        rows = [each.row() for each in opened.messages()]
+        rows = [each.row() for each in local.messages()]
+        for topic, key in list(small.by_key)[:10]:
+            assert places(opened.query(topic, key)) == small.by_key[topic, key]
+        assert opened.topics() == local.topics()
+        assert opened.queues() == local.queues()
     assert table.column_names == [*FIELDS, "body"]
-    assert [dict(row) for row in table.column("properties").to_pylist()] == [
-        row["properties"] for row in rows
-    ]
+    found = [dict(row) for row in table.column("properties").to_pylist()]
+    assert found == [row["properties"] for row in rows]
     assert table.column("physicalOffset").to_pylist() == [r["physicalOffset"] for r in rows]
     assert len(rows) == len(small.messages)
 
@@ -258,27 +257,24 @@ def test_a_scan_tells_how_far_it_is(small: Asked) -> None:
     assert len(stages) == 2
 
 
-def test_a_store_on_another_storage_answers_the_same(small: Asked) -> None:
-    files = {
-        f"s/{path.relative_to(small.path)}": path.read_bytes()
-        for path in small.path.rglob("*") if path.is_file()
-    }  # fmt: skip
-    with small.open() as local, reput.open_store("s", storage=MemoryStorage(files)) as opened:
-        for topic, key in list(small.by_key)[:10]:
-            assert places(opened.query(topic, key)) == small.by_key[topic, key]
-        assert opened.topics() == local.topics()
-        assert opened.queues() == local.queues()
-
-
-def test_tags_are_asked_of_the_queue_first(small: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic, tags = next(
+def tagged(small: Asked) -> tuple[str, str]:
+    """A topic, and tags of its first message that has some."""
+    return next(
         (each.topic, tags) for each in small.messages
         if each.transaction == 0 and (tags := each.property("TAGS")) and "||" not in tags
     )  # fmt: skip
-    wanted = [
+
+
+def of_tags(small: Asked, topic: str, tags: str) -> list[int]:
+    return [
         each.physical_offset for each in small.messages
-        if each.topic == topic and each.property("TAGS") == tags and each.transaction in (0, 8)
+        if (each.topic, each.property("TAGS")) == (topic, tags) and each.transaction in (0, 8)
     ]  # fmt: skip
+
+
+def test_tags_are_asked_of_the_queue_first(small: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, tags = tagged(small)
+    wanted = of_tags(small, topic, tags)
     read: list[int] = []
     record_at = LogReader.record_at
 
@@ -296,9 +292,6 @@ def test_tags_are_asked_of_the_queue_first(small: Asked, monkeypatch: pytest.Mon
         assert sorted(read[len(ends) :]) == wanted
         (small.path / "consumequeue_ext" / topic).mkdir(parents=True)
         assert places(opened.messages(topic, where=where)) == wanted
-
-
-# --- the command ------------------------------------------------------------------------------
 
 
 def test_the_command_prints_a_line_a_message(small: Asked, capsys: Any) -> None:
@@ -334,9 +327,6 @@ def test_a_key_query_loads_neither_numba_nor_spark(small: Asked) -> None:
     assert f'"physicalOffset": {wanted[0]}' in done.stdout
 
 
-# --- derived files that are missing, behind or damaged ----------------------------------------
-
-
 @pytest.mark.parametrize("missing", [("index",), ("consumequeue",), ("index", "consumequeue")])
 def test_the_log_answers_where_files_are_missing(small: Asked, missing, capsys) -> None:
     for part in missing:
@@ -355,20 +345,12 @@ def test_the_log_answers_where_files_are_missing(small: Asked, missing, capsys) 
 
 def test_filters_hold_where_the_log_answers(small: Asked) -> None:
     shutil.rmtree(small.path / "consumequeue")
-    topic, tags = next(
-        (each.topic, tags) for each in small.messages
-        if each.transaction == 0 and (tags := each.property("TAGS")) and "||" not in tags
-    )  # fmt: skip
+    topic, tags = tagged(small)
     other = next(each.topic for each in small.messages if each.topic != topic)
     with small.open() as opened:
-        for asked_topic in (topic, other):
-            found = opened.messages(asked_topic, where=opened.filter(tags=tags))
-            assert places(found) == [
-                each.physical_offset for each in small.messages
-                if (each.topic, each.property("TAGS")) == (asked_topic, tags)
-                and each.transaction in (0, 8)
-            ]  # fmt: skip
-        assert places(opened.messages("no such topic", where=opened.filter(tags=tags))) == []
+        for each in (topic, other, "no such topic"):
+            found = opened.messages(each, where=opened.filter(tags=tags))
+            assert places(found) == of_tags(small, each, tags)
 
 
 def test_a_rolled_back_message_is_found_by_no_key(tmp_path: Path) -> None:

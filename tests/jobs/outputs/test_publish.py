@@ -131,9 +131,9 @@ def test_a_crash_while_publishing_leaves_one_set_or_the_other(work: Work) -> Non
 
 @pytest.mark.long
 def test_all_states_of_a_rebuild(work: Work) -> None:
-    seen = check(work, 8, lambda number, crash: True)
+    seen = check(work, 2, lambda number, crash: True)
     print(f"{len(work.files.ops)} operations, {seen}")
-    assert min(seen.values()) > 30
+    assert min(seen.values()) > 10
 
 
 @pytest.mark.parametrize("how", FAILURES)
@@ -232,39 +232,13 @@ def test_a_driver_killed_at_any_step(tmp_path: Path, replace: bool) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("replace", [False, True], ids=["first", "replace"])
-def test_a_driver_killed_at_each_step(tmp_path: Path, replace: bool) -> None:
-    kills = Kills(tmp_path, replace)
+def test_a_driver_killed_at_each_step(tmp_path: Path) -> None:
+    kills = Kills(tmp_path, replace=True)
     seen, step = {"old": 0, "new": 0}, 0
     while (which := kills.kill(step)) is not None:
         seen[which] += 1
         step += 1
-    print(f"{step} steps, {seen}")
-    assert min(seen.values()) > 1
-
-
-def test_what_is_in_use_is_no_leftover(tmp_path: Path) -> None:
-    storage, output = LocalStorage(), str(tmp_path / "output")
-    with staging_folder(Place(storage, str(tmp_path)), ".output.reput") as staging:
-        assert leftovers(Place(storage, output)) == []
-        held = Path(staging.folder)
-        dead = tmp_path / f".output.reput-{'0' * 32}"
-        for other in (f".output.reput-{'g' * 32}", f".other.reput-{'0' * 32}", dead.name):
-            (tmp_path / other).mkdir()
-        assert leftovers(Place(storage, output)) == [str(dead)]
-    assert not held.exists()
-    assert dead.exists()
-
-
-def test_a_zombie_task_makes_no_new_file_where_staging_was(tmp_path: Path) -> None:
-    storage = LocalStorage()
-    with staging_folder(Place(storage, str(tmp_path)), ".output.reput") as staging:
-        late = storage.create(staging.path("begun"))
-    with pytest.raises(FileNotFoundError):
-        storage.create(staging.path("late"))
-    late.write(b"late")
-    late.finish(4)
-    assert list(tmp_path.iterdir()) == []
+    assert min(seen.values()) > 1, seen
 
 
 def test_tasks_of_other_machines_sync_what_is_to_be_published(tmp_path, monkeypatch) -> None:
@@ -280,7 +254,9 @@ def test_tasks_of_other_machines_sync_what_is_to_be_published(tmp_path, monkeypa
             assert len(synced) == (shared and digest)
 
 
-def test_a_signal_while_the_folder_is_claimed_leaves_nothing(tmp_path: Path) -> None:
+def test_what_is_in_use_is_no_leftover_and_a_late_claim_leaves_nothing(
+    tmp_path,
+) -> None:
     class Interrupted(LocalStorage):
         def claim(self, folder: str) -> Callable[[], None] | None:
             release = super().claim(folder)
@@ -294,3 +270,21 @@ def test_a_signal_while_the_folder_is_claimed_leaves_nothing(tmp_path: Path) -> 
     ):
         pass
     assert list(tmp_path.iterdir()) == []
+    storage = LocalStorage()
+    with staging_folder(Place(storage, str(tmp_path)), ".output.reput") as staging:
+        late = storage.create(staging.path("begun"))
+    with pytest.raises(FileNotFoundError):
+        storage.create(staging.path("late"))
+    late.write(b"late")
+    late.finish(4)
+    assert list(tmp_path.iterdir()) == []
+    storage, output = LocalStorage(), str(tmp_path / "output")
+    with staging_folder(Place(storage, str(tmp_path)), ".output.reput") as staging:
+        assert leftovers(Place(storage, output)) == []
+        held = Path(staging.folder)
+        dead = tmp_path / f".output.reput-{'0' * 32}"
+        for other in (f".output.reput-{'g' * 32}", f".other.reput-{'0' * 32}", dead.name):
+            (tmp_path / other).mkdir()
+        assert leftovers(Place(storage, output)) == [str(dead)]
+    assert not held.exists()
+    assert dead.exists()

@@ -20,16 +20,24 @@ from reput.store_format.files.folder import Folder
 from tests.memory_storage import MemoryStorage
 
 
-def test_plurals() -> None:
+def test_counts_times_releases_and_damage_as_a_person_reads_them() -> None:
     texts = [counted(n, what) for n, what in ((1, "file"), (0, "file"), (7525, "index key"),
                                               (2, "entry"), (1, "queue entry"))]  # fmt: skip
     assert texts == ["1 file", "0 files", "7,525 index keys", "2 entries", "1 queue entry"]
-
-
-def test_times_that_no_calendar_has_are_numbers() -> None:
     assert time_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
     assert time_text(-1) == "1969-12-31T23:59:59.999Z"
-    assert time_text(1 << 62) == str(1 << 62)
+    assert time_text(1 << 62) == str(1 << 62)  # that no calendar has
+    assert era_lines({}) == []
+    (told,) = era_lines({"eras": {"value": "4.9.4, then 5.3.3"}})
+    assert told.endswith("4.9.4, then 5.3.3")
+    for ranges, lost, missing, line in [
+        (0, 0, 0, "none"),
+        (1, 0, 0, "1 range, nothing is known to be lost"),
+        (2, 1, 0, "2 ranges, 1 byte lost; 0 messages known to be missing"),
+        (2, 0, 1, "2 ranges, 0 bytes lost; 1 message known to be missing"),
+    ]:
+        damage = {"range_count": ranges, "bytes_lost": lost, "messages_missing": missing}
+        assert damage_line(damage) == line
 
 
 def test_the_state_that_a_copy_leaves_behind_is_named() -> None:
@@ -60,7 +68,7 @@ def a_range(**more: Any) -> dict[str, Any]:
             **more}  # fmt: skip
 
 
-def test_files_are_counted_by_queue_and_index() -> None:
+def test_files_are_counted_by_queue_and_index_and_two_rebuilds_have_one_manifest() -> None:
     made = summary()
     made.count_files(["index", "consumequeue/T/0", "consumequeue/T/0", "consumequeue/T/1", "index",
                       "batchconsumequeue/T/0"])  # fmt: skip
@@ -69,9 +77,6 @@ def test_files_are_counted_by_queue_and_index() -> None:
     assert (made.index_files, made.queue_files, made.queues) == (1, 1, 1)
     made.count_files([])
     assert (made.index_files, made.queue_files, made.queues) == (0, 0, 0)
-
-
-def test_two_rebuilds_of_a_log_have_one_manifest() -> None:
     one = summary(files=[OutputFile("checkpoint", 4096, "00")])
     other = summary(files=[OutputFile("checkpoint", 4096, "00")], seconds=9.5, cleaned=["x"],
                     stages={"scan": 1.0}, releases="5.3.3 or 5.3.2")  # fmt: skip
@@ -80,16 +85,6 @@ def test_two_rebuilds_of_a_log_have_one_manifest() -> None:
     assert one.manifest()["files"][0]["path"] == "checkpoint"
     told = other.as_json()
     assert (told["output_files"], told["input_files"], told["seconds"]) == (1, 0, 9.5)
-
-
-@pytest.mark.parametrize(("ranges", "lost", "missing", "line"), [
-    (0, 0, 0, "none"), (1, 0, 0, "1 range, nothing is known to be lost"),
-    (2, 1, 0, "2 ranges, 1 byte lost; 0 messages known to be missing"),
-    (2, 0, 1, "2 ranges, 0 bytes lost; 1 message known to be missing"),
-])  # fmt: skip
-def test_how_much_damage(ranges: int, lost: int, missing: int, line: str) -> None:
-    damage = {"range_count": ranges, "bytes_lost": lost, "messages_missing": missing}
-    assert damage_line(damage) == line
 
 
 @pytest.mark.parametrize(("more", "text"), [
@@ -131,9 +126,3 @@ def test_of_many_ranges_two_are_shown_and_their_warnings_not_repeated() -> None:
     assert [line for line in lines if "warning" in line] == ["  warning   look here"]
     assert sum(line.startswith("  range ") for line in made.details()) == 5
     assert f"  cause     {cause_line(causes[0])}" in made.details()
-
-
-def test_releases_are_told_where_there_were_several() -> None:
-    assert era_lines({}) == []
-    (line,) = era_lines({"eras": {"value": "4.9.4, then 5.3.3"}})
-    assert line.endswith("4.9.4, then 5.3.3")

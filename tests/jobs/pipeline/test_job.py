@@ -23,7 +23,7 @@ def a_store(storage: MemoryStorage | None = None) -> tuple[FoundStore, MemorySto
     return found(log, storage), storage
 
 
-def test_a_store_is_found_without_reading_the_whole_log() -> None:
+def test_a_store_is_found_without_reading_the_whole_log(tmp_path: Path) -> None:
     log = damaged().log
     watched = WatchedStorage(storage_of(log).files)
     segments = [path for path in watched.files if "commitlog" in path]
@@ -31,6 +31,10 @@ def test_a_store_is_found_without_reading_the_whole_log() -> None:
     assert watched.open_now == 0
     assert [each.path for each in store.plan.segments] == segments
     assert store.seconds() >= 0
+    (tmp_path / f"{0:020d}").write_bytes(bytes(100))
+    at = store_at(f"compacted:{tmp_path}", "5.3.3")
+    with pytest.raises(StoreError, match="is one queue's log, from which no store's files"):
+        find_store(Session(), at, LOOK)
 
 
 def test_where_the_store_is_and_all_its_folders_nothing_may_be_written() -> None:
@@ -76,10 +80,3 @@ def test_further_inputs_are_safe_from_temporary_files_too(tmp_path: Path) -> Non
     also = [dataclasses.replace(store.inputs[0], path="tmp")]
     with pytest.raises(OverlapsInput), store.temporarily("reput-x", "tmp", storage, also):
         pytest.fail("tmp")
-
-
-def test_of_one_queues_log_no_store_is_derived(tmp_path: Path) -> None:
-    (tmp_path / f"{0:020d}").write_bytes(bytes(100))
-    at = store_at(f"compacted:{tmp_path}", "5.3.3")
-    with pytest.raises(StoreError, match="is one queue's log, from which no store's files"):
-        find_store(Session(), at, LOOK)

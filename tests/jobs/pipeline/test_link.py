@@ -41,17 +41,18 @@ def linked(*walks: tuple[int, int, Fault], **more: Any) -> Linked:
     return found
 
 
-def test_a_log_is_its_splits_in_order() -> None:
+def test_a_log_is_its_splits_in_order_and_a_covered_one_is_passed_over() -> None:
     found = linked(*WHOLE)
     assert (found.end, found.broke) == (2000, None)
     assert found.runs == {n: f"r{n}" for n in range(6)}
-
-
-def test_a_split_that_a_long_record_covers_is_passed_over() -> None:
     over = [(0, 850, Fault.NONE), (500, 600, Fault.NONE), (850, 1000, Fault.BLANK), *WHOLE[3:]]
     assert list(linked(*over).runs) == [0, 2, 3, 4, 5]
     to_the_end = [(0, 800, Fault.NONE), (500, 600, Fault.NONE), (800, 1000, Fault.BLANK)]
     assert list(linked(*to_the_end, segments=1).runs) == [0, 2]
+    walks = [*WHOLE[:3], (1000, 1400, Fault.NONE)]
+    found = linked(*walks, limit=1400)
+    assert (found.end, found.broke) == (1400, None)
+    assert linked(*WHOLE[:3], limit=1000).end == 1000
 
 
 @pytest.mark.parametrize("first", [-1, 449, 451])
@@ -90,13 +91,6 @@ def test_a_log_ends_at_its_first_fault(zeros: bool) -> None:
     assert isinstance(again, Linked)
     assert again.broke is not None
     assert not again.broke.rest_is_zero
-
-
-def test_a_limit_ends_the_log_between_two_records() -> None:
-    walks = [*WHOLE[:3], (1000, 1400, Fault.NONE)]
-    found = linked(*walks, limit=1400)
-    assert (found.end, found.broke) == (1400, None)
-    assert linked(*WHOLE[:3], limit=1000).end == 1000
 
 
 SEQUENCES = [  # (index, term) of a split's first and last entry, the fault, the value that is told

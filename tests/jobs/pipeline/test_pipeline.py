@@ -32,58 +32,40 @@ def job(log: Damaged, cut: Cut | None = None, **more: Any) -> Pipeline:
     return job_of(found(log.log, cut=cut or Cut(SPLIT), **more))
 
 
-def puts_of(puts: int, last_record: int, last_put: int) -> Linked:
-    row = {"index_puts": puts, "last_record": last_record, "last_put": last_put, "run": "r"}
-    return Linked([row] if last_record >= 0 else [])
-
-
-@pytest.mark.parametrize(
-    ("puts", "last_record", "last_put", "old", "files"),
-    [
+def test_a_message_that_finds_the_last_index_file_full_opens_the_next() -> None:
+    plan = job(damaged()).plan
+    assert plan.settings.max_index_num == 50
+    for puts, last_record, last_put, old, files in [
         (0, -1, -1, OldIndex(), 0),  # no message at all
         (0, 100, -1, OldIndex(), 1),  # the first message opens a file, even without a key
         (1, 100, 100, OldIndex(), 1),
         (49, 100, 100, OldIndex(), 1),  # of maxIndexNum 50 one entry is never used
         (49, 200, 100, OldIndex(), 2),  # a message without a key behind the one that filled it
-        (50, 100, 100, OldIndex(), 2),
-        (48, 200, 100, OldIndex(), 1),
-        (98, 200, 100, OldIndex(), 3),
-        (0, -1, -1, OldIndex("", 49), 1),
-        (1, 100, 100, OldIndex("", 49), 2),
-        (0, 100, -1, OldIndex("", 49), 2),
+        (50, 100, 100, OldIndex(), 2), (48, 200, 100, OldIndex(), 1),
+        (98, 200, 100, OldIndex(), 3), (0, -1, -1, OldIndex("", 49), 1),
+        (1, 100, 100, OldIndex("", 49), 2), (0, 100, -1, OldIndex("", 49), 2),
         (50, 100, 100, OldIndex(begins={1: 1}), 2),
         (52, 200, 100, OldIndex(begins={1: 1, 2: 3}), 4),
         (51, 100, 100, OldIndex("", 49, {1: 49, 2: 50}), 4),
-    ],
-)
-def test_a_message_that_finds_the_last_index_file_full_opens_the_next(
-    puts: int, last_record: int, last_put: int, old: OldIndex, files: int
-) -> None:
-    plan = job(damaged()).plan
-    assert plan.settings.max_index_num == 50
-    assert index_file_count(plan, puts_of(puts, last_record, last_put), old) == files
-
-
-def test_index_files_are_told_where_each_splits_puts_end() -> None:
-    plan = job(damaged()).plan
+    ]:  # fmt: skip
+        row = {"index_puts": puts, "last_record": last_record, "last_put": last_put, "run": "r"}
+        assert index_file_count(plan, Linked([row] * (last_record >= 0)), old) == files
     linked = Linked([{"index_puts": n, "run": f"r{n}"} for n in (3, 0, 4)])
     made = index_files(plan, Staging(MemoryStorage(), "s"), linked, 2, OldIndex("old", 10))
     assert (made.runs, made.ends) == (("old", "r3", "r0", "r4"), (10, 13, 13, 17))
     assert (made.slots, made.index_num, made.ranges) == (7, 50, 2)
 
 
-@pytest.mark.parametrize(("folder", "configured", "length"), [
-    ("consumequeue/T/0", ("mappedFileSizeConsumeQueue", 6_000_000), 6_000_000),
-    ("consumequeue/T/0", ("mappedFileSizeConsumeQueue", 381), 400),
-    ("consumequeue/T/0", ("mappedFileSizeConsumeQueue", 400), 400),
-    ("batchconsumequeue/B/0", ("mapperFileSizeBatchConsumeQueue", 460), 460),
-])  # fmt: skip
-def test_a_queue_file_is_as_long_as_its_setting_in_whole_entries(
-    folder: str, configured: tuple[str, int], length: int
-) -> None:
-    log = damaged()
-    log.settings[configured[0]] = configured[1]
-    assert job(log).queue_bytes(folder) == length
+def test_a_queue_file_is_as_long_as_its_setting_in_whole_entries() -> None:
+    of_queue, of_batch = "mappedFileSizeConsumeQueue", "mapperFileSizeBatchConsumeQueue"
+    for folder, name, configured, length in [
+        ("consumequeue/T/0", of_queue, 6_000_000, 6_000_000),
+        ("consumequeue/T/0", of_queue, 381, 400), ("consumequeue/T/0", of_queue, 400, 400),
+        ("batchconsumequeue/B/0", of_batch, 460, 460),
+    ]:  # fmt: skip
+        log = damaged()
+        log.settings[name] = configured
+        assert job(log).queue_bytes(folder) == length
 
 
 @pytest.mark.parametrize("split_bytes", [300, SPLIT, 1 << 20])
@@ -118,9 +100,6 @@ def test_only_the_kinds_that_are_asked_for_are_built() -> None:
             wanted = {f"consumequeue/T/{n}": 2 for n in range(3)} if queues else {}
             wanted |= {"index": 2} if indexes else {}
             assert Counter(row["folder"] for row in built) == wanted
-
-
-def test_no_index_is_built_where_the_settings_want_none() -> None:
     log = damaged()
     log.settings["messageIndexEnable"] = False
     ready = job(log)
@@ -229,22 +208,17 @@ def test_past_damage_each_segment_counts_as_far_as_it_has_come(files, share, tex
         assert told.done() == Done(share, text)
 
 
-@pytest.mark.parametrize(("share", "done"), [
-    (None, Done(None, "1,000 rows")), (0.0, Done(0.0, "about 0 of 1,000 rows")),
-    (0.2567, Done(0.2567, "about 256 of 1,000 rows")),
-    (1.0, Done(1.0, "about 1,000 of 1,000 rows")),
-])  # fmt: skip
-def test_what_writes_nothing_is_as_far_as_its_tasks(share: float | None, done: Done) -> None:
-    shown, told = stages(MemoryStorage())
-    shown._engine.share_done = lambda: share  # type: ignore[method-assign]
-    with shown.by_tasks("asked", 1000, "rows"):
-        assert told.done() == done
-    assert told.names == ["asked"]
-
-
-def test_a_build_without_any_file_has_no_share() -> None:
-    shown, told = stages(MemoryStorage())
-    with shown.built(Linked(), 0):
+def test_what_writes_nothing_is_as_far_as_its_tasks() -> None:
+    for share, text in [
+        (None, "1,000 rows"), (0.0, "about 0 of 1,000 rows"), (0.2567, "about 256 of 1,000 rows"),
+        (1.0, "about 1,000 of 1,000 rows"),
+    ]:  # fmt: skip
+        shown, told = stages(MemoryStorage())
+        shown._engine.share_done = lambda it=share: it  # type: ignore[method-assign, misc]
+        with shown.by_tasks("asked", 1000, "rows"):
+            assert told.done() == Done(share, text)
+        assert told.names == ["asked"]
+    with shown.built(Linked(), 0):  # without any file there is no share
         assert told.done() == Done(None, "0 of 0 bytes, of 0 messages")
 
 
@@ -255,11 +229,17 @@ def sizes(pieces: int, cores: int) -> list[int]:
     return [end - start for start, end in pairwise((*starts, pieces))]
 
 
-def test_a_task_gets_a_share_of_what_is_left() -> None:
+def test_a_task_gets_a_share_of_what_is_left_and_none_is_very_long() -> None:
     assert sizes(60, 2) == [15, 12, 9, 6, 5, 4, 3, 2, 1, 1, 1, 1]
     assert sizes(8, 2) == [2, 2, 1, 1, 1, 1]
     assert sizes(1, 2) == [1]
     assert guided(0, 2) == ()
+    assert max(sizes(4000, 2)) == 64
+    assert len(sizes(100_000, 2)) < 200  # unless there would be very many
+    assert len(sizes(400_000, 1024)) < 16_000
+    for piece_bytes, most in ((1 << 20, 63), (1 << 28, 12), (1 << 30, 3), (1 << 40, 2)):
+        starts = guided(4000, 32, piece_bytes)  # of large pieces a task has few
+        assert max(end - start for start, end in pairwise(starts)) == most
 
 
 @pytest.mark.parametrize("cores", [1, 2, 16, 1000])
@@ -269,20 +249,6 @@ def test_no_core_waits_long_for_another(pieces: int, cores: int) -> None:
     assert sum(made) == pieces
     assert made == sorted(made, reverse=True)
     assert set(made[-cores:]) == {1}
-
-
-def test_no_task_is_very_long_unless_there_would_be_very_many() -> None:
-    assert max(sizes(4000, 2)) == 64
-    assert len(sizes(100_000, 2)) < 200
-    assert len(sizes(400_000, 1024)) < 16_000
-
-
-@pytest.mark.parametrize(
-    ("piece_bytes", "most"), [(1 << 20, 63), (1 << 28, 12), (1 << 30, 3), (1 << 40, 2)]
-)
-def test_a_task_of_large_pieces_has_few(piece_bytes: int, most: int) -> None:
-    starts = guided(4000, 32, piece_bytes)
-    assert max(end - start for start, end in pairwise(starts)) == most
 
 
 class TaskRemote(ManifestLast, MemoryStorage):  # type: ignore[misc]

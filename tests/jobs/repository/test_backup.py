@@ -13,22 +13,7 @@ from reput.store_format.faults import StoreChanged, StoreError
 from tests.built import Built
 from tests.in_process import Session
 from tests.jobs.repository.backing import CONFIG, catalogue, content, log_of, run, store, whole_log
-from tests.trees import contents
-
-
-def test_a_first_backup_has_all_of_a_store_and_the_next_what_is_new(tmp_path: Path) -> None:
-    built = Built().put(count=30)
-    first = run(tmp_path, built)
-    assert (first.run, first.begin, first.records, first.files) == (1, 0, 30, 2)
-    more = run(tmp_path, built.put(count=30).file("config/topics.json", '{"topicConfigTable":{}}'))
-    assert (more.run, more.begin, more.records, more.new_files) == (2, first.end, 30, 1)
-    assert log_of(tmp_path, 2) == {0: whole_log(built)}
-    made = catalogue(tmp_path).run(2)
-    assert content(tmp_path, made, "config/topics.json") == b'{"topicConfigTable":{}}'
-    old = content(tmp_path, catalogue(tmp_path).run(1), "config/topics.json")
-    assert old == CONFIG["config/topics.json"].encode()
-    again = run(tmp_path)
-    assert (again.bytes, again.pieces, again.new_files, again.stored) == (0, 0, 0, 0)
+from tests.trees import contents, flip
 
 
 def _gone(path: Path) -> None:
@@ -36,8 +21,7 @@ def _gone(path: Path) -> None:
 
 
 def _flipped(path: Path) -> None:
-    raw = path.read_bytes()
-    path.write_bytes(raw[:20] + bytes([raw[20] ^ 1]) + raw[21:])
+    flip(path, 20)
 
 
 @pytest.mark.parametrize("check", [False, True])
@@ -80,7 +64,7 @@ def test_only_what_the_store_still_has_is_put_again(tmp_path: Path) -> None:
     assert not piece.exists()
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_first_backup_has_all_of_a_store_and_a_dry_run_says_the_same(tmp_path: Path) -> None:
     built = Built().put(count=30)
     would = run(tmp_path, built, dry_run=True)
     assert not (tmp_path / "repo").exists()
@@ -90,6 +74,16 @@ def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path: Path) -> None:
     )  # fmt: skip
     assert not run(tmp_path, dry_run=True).new
     assert [row.run for row in backups(str(tmp_path / "repo"))] == [1]
+    assert (about.run, about.begin, about.records, about.files) == (1, 0, 30, 2)
+    more = run(tmp_path, built.put(count=30).file("config/topics.json", '{"topicConfigTable":{}}'))
+    assert (more.run, more.begin, more.records, more.new_files) == (2, about.end, 30, 1)
+    assert log_of(tmp_path, 2) == {0: whole_log(built)}
+    made = catalogue(tmp_path).run(2)
+    assert content(tmp_path, made, "config/topics.json") == b'{"topicConfigTable":{}}'
+    old = content(tmp_path, catalogue(tmp_path).run(1), "config/topics.json")
+    assert old == CONFIG["config/topics.json"].encode()
+    again = run(tmp_path)
+    assert (again.bytes, again.pieces, again.new_files, again.stored) == (0, 0, 0, 0)
 
 
 def test_a_run_whose_number_was_taken_is_not_written(tmp_path: Path, monkeypatch) -> None:

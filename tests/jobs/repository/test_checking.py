@@ -1,6 +1,8 @@
 """A repository that is checked: what is damaged is named, with the moments that it costs."""
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,36 +41,28 @@ def test_a_sound_repository_is_whole(made: Repository) -> None:
     assert (kept["format"], kept["runs"]) == ("reput-repository-1", about.runs)
 
 
-def flipped(repository: Repository) -> None:
-    flip(pieces(repository)[1], 40)
+def second(change: Callable[[bytes], bytes]) -> Callable[[Repository], object]:
+    return lambda made: pieces(made)[1].write_bytes(change(pieces(made)[1].read_bytes()))
 
 
-def gone(repository: Repository) -> None:
-    pieces(repository)[1].unlink()
+def told(name: str, change: Callable[[Any], Any]) -> Callable[[Repository], None]:
+    """Another word of the second run's piece."""
 
+    def harm(repository: Repository) -> None:
+        piece = repository.runs[2]["pieces"][0]
+        piece[name] = change(piece[name])
+        repository.write(2)
 
-def shorter(repository: Repository) -> None:
-    pieces(repository)[1].write_bytes(pieces(repository)[1].read_bytes()[:-1])
-
-
-def another(repository: Repository) -> None:
-    pieces(repository)[1].write_bytes(pieces(repository)[0].read_bytes())
-
-
-def more_records(repository: Repository) -> None:
-    repository.runs[2]["pieces"][0]["records"] += 1
-    repository.write(2)
-
-
-def other_digest(repository: Repository) -> None:
-    piece = repository.runs[2]["pieces"][0]
-    piece["sha256"] = piece["sha256"][:-1] + "0123456789abcdef"[piece["sha256"][-1] == "0"]
-    repository.write(2)
+    return harm
 
 
 @pytest.mark.parametrize(("harm", "reason"), [
-    (flipped, "frame"), (gone, "is missing"), (shorter, "the tables"), (another, "seek table"),
-    (more_records, "has 11 records, not the 12"), (other_digest, "SHA-256"),
+    (second(lambda raw: raw[:40] + bytes([raw[40] ^ 1]) + raw[41:]), "frame"),
+    (lambda made: pieces(made)[1].unlink(), "is missing"),
+    (second(lambda raw: raw[:-1]), "the tables"),
+    (lambda made: shutil.copy(pieces(made)[0], pieces(made)[1]), "seek table"),
+    (told("records", lambda many: many + 1), "has 11 records, not the 12"),
+    (told("sha256", lambda text: text[:-1] + "01"[text[-1] == "0"]), "SHA-256"),
 ])  # fmt: skip
 def test_a_damaged_piece_costs_the_moments_after_it(made: Repository, harm, reason: str) -> None:
     begin, end = made.runs[2]["from"], made.runs[2]["end"]
@@ -94,7 +88,13 @@ def test_a_damaged_file_of_state_costs_the_runs_that_have_it(made: Repository) -
     )
 
 
-def test_a_hole_that_no_run_names_is_found(made: Repository) -> None:
+def test_a_hole_that_no_run_names_and_a_missing_run_are_named(made: Repository) -> None:
+    first = made.folder / "runs/00000001.json"
+    first.rename(made.folder / "away")
+    about = checked(made)
+    assert (about.good, set(about.runs.values())) == (False, {"damaged"})
+    assert all("00000001.json: is missing: of run" in line for line in about.damaged)
+    (made.folder / "away").rename(first)
     made.runs[3] |= {"from": made.runs[3]["pieces"][1]["offset"],
                      "pieces": made.runs[3]["pieces"][1:]}  # fmt: skip
     made.write(3)
@@ -116,16 +116,9 @@ def test_an_edited_catalogue_is_said(made: Repository, edit: dict[str, Any]) -> 
 def test_the_command_says_what_was_found(made: Repository, capsys) -> None:
     assert cli.main(["check", str(made.root), "--restore", "1"]) == 0
     assert capsys.readouterr().out.startswith("checked broker-a: whole\n")
-    gone(made)
+    pieces(made)[1].unlink()
     assert cli.main(["check", str(made.root), "--store", "broker-a", "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
     assert said["stores"][0]["runs"] == {"1": "whole", "2": "damaged", "3": "damaged"}
     assert cli.main(["check", str(made.root), "--restore", "1", "--to-offset", "500"]) == 2
     assert "is of a backup repository, as a whole" in capsys.readouterr().err
-
-
-def test_a_run_that_is_missing_is_named_with_what_it_costs(made: Repository) -> None:
-    (made.folder / "runs/00000001.json").unlink()
-    about = checked(made)
-    assert (about.good, set(about.runs.values())) == (False, {"damaged"})
-    assert all("00000001.json: is missing: of run" in line for line in about.damaged)

@@ -121,7 +121,7 @@ def test_a_missing_segment_ends_a_backup_and_is_said_each_time(tmp_path: Path) -
     assert log_of(tmp_path, 3) == {0: whole_log(built)}
 
 
-def test_a_torn_end_is_not_backed_up_until_it_is_whole(tmp_path: Path) -> None:
+def test_a_torn_end_is_not_backed_up_until_it_is_whole(tmp_path) -> None:
     built = Built().put(count=10)
     places, name = built.places(), f"commitlog/{0:020d}"
     end = len(whole_log(built))

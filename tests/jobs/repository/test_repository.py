@@ -48,13 +48,7 @@ def test_a_repository_by_a_link_or_of_others_is_refused(tmp_path: Path) -> None:
             backup(str(tmp_path / "store"), str(tmp_path / wrong), settings=built.given())
 
 
-def test_files_are_this_users_alone(tmp_path: Path) -> None:
-    run(tmp_path, Built().put(count=3))
-    modes = {stat.S_IMODE(os.lstat(each).st_mode) for each in (tmp_path / "repo").rglob("*")}
-    assert modes == {0o600, 0o700}
-
-
-def test_two_at_once_leave_a_repository_as_it_was(tmp_path: Path) -> None:
+def test_files_are_this_users_alone_and_two_at_once_leave_a_repository_as_it_was(tmp_path) -> None:
     there = backed_up(tmp_path)
     claim = Claim(there, "store", "forget")
     claim.take()
@@ -62,6 +56,8 @@ def test_two_at_once_leave_a_repository_as_it_was(tmp_path: Path) -> None:
         run(tmp_path)
     claim.release()
     assert run(tmp_path).run == 2
+    modes = {stat.S_IMODE(os.lstat(each).st_mode) for each in (tmp_path / "repo").rglob("*")}
+    assert modes == {0o600, 0o700}  # this user's alone
 
 
 def test_a_dead_process_claims_nothing(tmp_path: Path) -> None:

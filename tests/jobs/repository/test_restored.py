@@ -21,15 +21,7 @@ from tests.reference.repository import Repository, records
 __all__ = ["made"]  # a fixture
 
 
-def test_offsets_past_the_end_are_cut(made: Repository, tmp_path: Path) -> None:
-    first = records(log_of(Built().put(count=3, keys="k")), 0, 2048)[2]
-    about = restore(Session(), str(made.root), str(tmp_path / "out"), to_offset=sum(first[:2]))
-    assert "1 offset past the end" in about.stores[0].text()
-    whole = json.loads((tmp_path / "out/config/consumerOffset.json").read_text())
-    assert whole == {"offsetTable": {"T@g": {"0": 3}}}
-
-
-def test_each_offset_has_its_own_end() -> None:
+def test_offsets_past_the_end_are_cut_each_at_its_own(made: Repository, tmp_path: Path) -> None:
     whole = {"offsetTable": {"T@g": {"0": 9, "1": 2, "x": 9}, "U@h": {"0": 7}, "V@h": [1]},
              "lmqOffsetTable": {"%LMQ%a@%LMQ%a": 8}}  # fmt: skip
     ends = {("T", 0): 5, ("T", 1): 5, ("%LMQ%a", 0): 1}
@@ -37,6 +29,11 @@ def test_each_offset_has_its_own_end() -> None:
     assert whole["offsetTable"] == {"T@g": {"0": 5, "1": 2, "x": 9}, "U@h": {"0": 7}, "V@h": [1]}
     assert whole["lmqOffsetTable"] == {"%LMQ%a@%LMQ%a": 1}
     assert cut_offsets([], lambda *_: 0) == 0
+    first = records(log_of(Built().put(count=3, keys="k")), 0, 2048)[2]
+    about = restore(Session(), str(made.root), str(tmp_path / "out"), to_offset=sum(first[:2]))
+    assert "1 offset past the end" in about.stores[0].text()
+    whole = json.loads((tmp_path / "out/config/consumerOffset.json").read_text())
+    assert whole == {"offsetTable": {"T@g": {"0": 3}}}
 
 
 @pytest.mark.parametrize("kept", [state(0)["config/topics.json"], b"", b"{}"])

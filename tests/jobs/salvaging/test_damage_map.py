@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import numpy as np
-import pytest
 
 from reput.jobs.pipeline.link import Linked
 from reput.jobs.salvaging.damage_map import (
@@ -41,16 +40,6 @@ def a_range(
     start: int, end: int, kind: DamageKind = DamageKind.DAMAGED, fault: Fault = Fault.BAD_MAGIC
 ) -> Damage:
     return Damage(start, end, kind, fault, 0, 7, "record")
-
-
-@pytest.mark.parametrize(
-    ("offset", "start"),
-    [(-1, None), (0, 0), (999, 0), (1000, 1000), (1999, 1000), (2000, None), (2999, None),
-     (3999, 3000), (4000, None)],
-)  # fmt: skip
-def test_a_segment_holds_its_whole_length_and_what_is_outside_is_in_none(offset, start) -> None:
-    found = segment_of(SEGMENTS, SIZE, offset)
-    assert (found.start if found else None) == start
 
 
 def test_places_are_read_in_their_segment_with_zeros_behind_a_short_file() -> None:
@@ -90,18 +79,24 @@ def test_a_range_is_told_with_its_file_and_the_messages_lost_there() -> None:
     assert (hole["file"], hole["offset"], hole["physical_offset"]) == (None, 0, 2000)
     follows = [describe(a_range(at, 4000), found)["follows"] for at in (3004, 3005)]
     assert follows == ["record", "nothing live"]
-
-
-def test_of_stale_records_the_witnesses_are_told_and_no_value() -> None:
     told = describe(a_range(1200, 1300, DamageKind.STALE, Fault.NONE), a_map())
     assert (told["field"], told["value"]) == ("storeTimestamp/queueOffset", None)
 
 
-@pytest.mark.parametrize(("kind", "fault", "harm"), [
-    (DamageKind.DAMAGED, Fault.BAD_MAGIC, True), (DamageKind.DAMAGED, Fault.STRAY, False),
-    (DamageKind.DAMAGED, Fault.KEPT_OUT, False), (DamageKind.CONTENT, Fault.BODY_CRC, True),
-    (DamageKind.CONTENT, Fault.PROPERTY_CRC, True), (DamageKind.CONTENT, Fault.TAG, False),
-])  # fmt: skip
-def test_a_broker_is_harmed_by_what_it_stops_at(kind: DamageKind, fault: Fault, harm: bool) -> None:
-    told: dict[str, Any] = describe(a_range(1200, 1300, kind, fault), a_map())
-    assert harms(told) is harm
+def test_a_broker_is_harmed_by_what_it_stops_at() -> None:
+    for kind, fault, harm in [
+        (DamageKind.DAMAGED, Fault.BAD_MAGIC, True), (DamageKind.DAMAGED, Fault.STRAY, False),
+        (DamageKind.DAMAGED, Fault.KEPT_OUT, False), (DamageKind.CONTENT, Fault.BODY_CRC, True),
+        (DamageKind.CONTENT, Fault.PROPERTY_CRC, True), (DamageKind.CONTENT, Fault.TAG, False),
+    ]:  # fmt: skip
+        told: dict[str, Any] = describe(a_range(1200, 1300, kind, fault), a_map())
+        assert harms(told) is harm
+
+
+def test_a_segment_holds_its_whole_length_and_what_is_outside_is_in_none() -> None:
+    for offset, start in [
+        (-1, None), (0, 0), (999, 0), (1000, 1000), (1999, 1000), (2000, None), (2999, None),
+        (3999, 3000), (4000, None),
+    ]:  # fmt: skip
+        found = segment_of(SEGMENTS, SIZE, offset)
+        assert (found.start if found else None) == start

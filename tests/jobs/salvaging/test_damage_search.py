@@ -45,16 +45,13 @@ def ranges(found_map: DamageMap) -> list[tuple[int, int, DamageKind, Fault]]:
     return [(each.offset, each.end, each.kind, each.fault) for each in found_map.ranges]
 
 
-@pytest.mark.parametrize("spare", [0, 1, 3])
-def test_a_sound_log_has_no_damage_and_spare_segments_are_not_in_use(spare: int) -> None:
-    log = damaged(messages(100), extra_segments=spare)
-    found_map = mapped(log)
-    assert (found_map.count, found_map.bytes_lost, found_map.in_use) == (0, 0, 3)
-    assert found_map.linked.end == end(log)
-    assert not found_map.linked.lost.any
-
-
-def test_an_empty_log_ends_where_it_begins() -> None:
+def test_a_sound_log_has_no_damage_and_spare_segments_are_not_in_use() -> None:
+    for spare in (0, 1, 3):
+        log = damaged(messages(100), extra_segments=spare)
+        found_map = mapped(log)
+        assert (found_map.count, found_map.bytes_lost, found_map.in_use) == (0, 0, 3)
+        assert found_map.linked.end == end(log)
+        assert not found_map.linked.lost.any
     log = damaged(messages(1), extra_segments=2)
     log.segments[0][:] = bytes(SEGMENT)
     found_map = mapped(log)
@@ -103,7 +100,7 @@ def test_a_missing_segment_is_one_range_of_its_length() -> None:
     assert (loss.total, loss.more) == (SEGMENT, ((SEGMENT, SEGMENT),))
 
 
-def test_a_segment_of_zeros_within_the_log_is_lost_and_one_behind_it_is_spare() -> None:
+def test_zeros_and_blanks_within_the_log_are_damage_and_behind_it_spare() -> None:
     log = of_three()
     log.segments[SEGMENT][:] = bytes(SEGMENT)
     found_map = mapped(log)
@@ -113,9 +110,6 @@ def test_a_segment_of_zeros_within_the_log_is_lost_and_one_behind_it_is_spare() 
     found_map = mapped(log)
     assert (found_map.count, found_map.in_use) == (0, 1)
     assert found_map.linked.end == SEGMENT
-
-
-def test_zeros_up_to_a_segments_end_are_lost_where_the_log_goes_on() -> None:
     log = of_three()
     last = max(n for n, place in enumerate(log.places) if place < SEGMENT)
     start = log.places[last - 1]
@@ -124,9 +118,6 @@ def test_zeros_up_to_a_segments_end_are_lost_where_the_log_goes_on() -> None:
     assert ranges(found_map) == [(start, SEGMENT, DAMAGED, Fault.ZEROS)]
     assert found_map.bytes_lost == SEGMENT - start
     assert found_map.messages_missing == 2
-
-
-def test_a_blank_of_a_wrong_size_is_damage() -> None:
     log = of_three()
     log.put(log.places[7], struct.pack(">iI", 8, MAGIC_BLANK))
     found_map = mapped(log)
@@ -151,13 +142,10 @@ TIME = 61  # a byte of storeTimestamp: a bit in it is 65,536 ms and more
 
 
 def keyed() -> Damaged:
-    return damaged(
-        [
-            Message("T", 0, n, b"body", properties(("KEYS", f"k{n}")), START + 1000 * n)
-            for n in range(40)
-        ],
-        1 << 16,
-    )  # fmt: skip
+    return damaged([
+        Message("T", 0, n, b"body", properties(("KEYS", f"k{n}")), START + 1000 * n)
+        for n in range(40)
+    ], 1 << 16)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -177,16 +165,18 @@ def content(log: Damaged, number: int, fault: Fault) -> Damage:
     return Damage(place, place + size, DamageKind.CONTENT, fault, size, None, "record")
 
 
-def test_a_sound_log_is_contradicted_by_nothing(index: dict[str, bytes]) -> None:
-    assert index_contradictions(*asked(keyed(), index)) == []
-
-
 def test_a_changed_key_and_a_changed_second_are_named_in_the_logs_order(index) -> None:
     log = keyed()
+    assert index_contradictions(*asked(log, index)) == []
     log.flip(20, TIME)
     log.flip(9, log.size(9) - 2)  # its key's last digit
     wanted = [content(log, 9, Fault.KEYS), content(log, 20, Fault.STORED)]
     assert index_contradictions(*asked(log, index)) == wanted
+    foreign = {f"{STORE}/index/notes.txt": b"mine"}
+    assert index_contradictions(*asked(log, {**index, **foreign})) == wanted
+    assert index_contradictions(*asked(log, {})) == []
+    log.settings["messageIndexEnable"] = False
+    assert index_contradictions(*asked(log, index)) == []
 
 
 def test_a_record_that_a_range_names_already_is_not_named_again(index: dict[str, bytes]) -> None:
@@ -196,23 +186,6 @@ def test_a_record_that_a_range_names_already_is_not_named_again(index: dict[str,
     job, found_map = asked(log, index)
     assert content(log, 9, Fault.KEYS) in found_map.ranges
     assert index_contradictions(job, found_map) == []
-
-
-def test_nothing_is_asked_where_there_is_no_index_or_the_settings_want_none(index) -> None:
-    log = keyed()
-    log.flip(9, log.size(9) - 2)
-    assert index_contradictions(*asked(log, {})) == []
-    log.settings["messageIndexEnable"] = False
-    assert index_contradictions(*asked(log, index)) == []
-
-
-def test_a_foreign_file_among_them_is_none_of_them(index: dict[str, bytes]) -> None:
-    log = keyed()
-    log.flip(9, log.size(9) - 2)
-    foreign = {f"{STORE}/index/notes.txt": b"mine"}
-    found = index_contradictions(*asked(log, {**index, **foreign}))
-    assert found == index_contradictions(*asked(log, index))
-    assert found
 
 
 # --- What damage did to queues: positions that are lost, and records that are not of their queue.
@@ -232,15 +205,12 @@ def flipped(*changes: tuple[int, int, int], count: int = 60, queues: int = 3) ->
     return log
 
 
-def test_the_position_of_a_lost_message_is_between_its_queues_neighbours() -> None:
+def test_the_position_of_a_lost_message_is_known_but_at_its_queues_end() -> None:
     log = flipped((7, MAGIC, 0))
     found_map = queue_mapped(log)
     at = log.places
     assert found_map.gaps == [Gap("T", 1, False, 2, 1, at[4], at[10])]
     assert (found_map.messages_missing, found_map.gaps_unlisted) == (1, 0)
-
-
-def test_what_a_queue_lost_at_its_begin_is_known_and_at_its_end_is_not() -> None:
     log = flipped((0, MAGIC, 0))
     assert queue_mapped(log).gaps == [Gap("T", 0, False, 0, 1, -1, log.places[3])]
     assert queue_mapped(flipped((58, MAGIC, 0))).messages_missing == 0
@@ -279,16 +249,13 @@ def test_a_queue_keeps_a_position_or_two_that_no_lost_bytes_explain_in_a_damaged
     assert found_map.messages_missing == 1 + (by if kept else 0)
 
 
-def test_a_queue_offset_that_its_neighbours_outvote_counts_as_they_say() -> None:
+def test_a_queue_offset_that_others_outvote_counts_as_they_say() -> None:
     found_map = queue_mapped(flipped((30, QUEUE_OFFSET, 6)))
     assert (found_map.renumberings, found_map.messages_missing, found_map.count) == (1, 0, 0)
     (finding,) = found_map.findings
     assert f"queueOffset {(1 << 62) + 10} is outvoted by its neighbours" in finding.reason
     assert finding.reason.endswith("in topic 'T', queue 0: 1 kept from position 10")
     assert [each.queue_offset for each in found_map.testimony] == [10]
-
-
-def test_a_queue_offset_that_cannot_begin_its_queue_counts_by_those_behind() -> None:
     found_map = queue_mapped(flipped((0, QUEUE_OFFSET, 7)))
     assert found_map.renumberings == 1
     (finding,) = found_map.findings
@@ -296,7 +263,7 @@ def test_a_queue_offset_that_cannot_begin_its_queue_counts_by_those_behind() -> 
     assert finding.reason.endswith("1 kept from position 0")
 
 
-def test_a_record_that_another_queue_misses_is_lost_and_its_queue_is_told() -> None:
+def test_a_record_that_another_queue_misses_or_its_type_keeps_out_is_named() -> None:
     log = flipped((30, QUEUE_ID, 2))  # alone in queue 4
     found_map = queue_mapped(log)
     (stray,) = found_map.strays
@@ -309,9 +276,6 @@ def test_a_record_that_another_queue_misses_is_lost_and_its_queue_is_told() -> N
     told = [(each.topic, each.queue_id) for each in found_map.testimony]
     assert told == [("T", 0)]
     assert found_map.linked.queue_damage.strays == {log.places[30]}
-
-
-def test_a_transaction_type_that_keeps_a_record_out_of_its_queue_is_named() -> None:
     log = flipped((200, SYS_FLAG, 2), count=300, queues=1)
     found_map = queue_mapped(log)
     (kept_out,) = found_map.strays

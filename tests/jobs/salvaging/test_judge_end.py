@@ -32,20 +32,19 @@ def end(log: Damaged) -> int:
     return log.places[-1] + log.size(len(log.places) - 1)
 
 
-def test_a_log_ends_in_zeros_or_with_its_last_segment() -> None:
+def test_a_log_ends_in_zeros_or_with_its_last_segment_or_in_what_nothing_live_follows() -> None:
     log = damaged()
     assert judged(log) == (ZEROS, [])
-    del log.segments[SEGMENT]
-    assert judged(log) == ("the last segment's end", [])
-
-
-def test_garbage_that_nothing_live_follows_is_the_end() -> None:
-    log = damaged()
     log.put(end(log), b"\0\0\0\x7fgarbage")
     reason, (warning,) = judged(log)
     assert reason == "not a record's magic number"
     assert warning.startswith(f"store/commitlog/{SEGMENT:020d}: offset {end(log) - SEGMENT} ")
     assert warning.endswith("nothing live follows: the log ends there")
+    log = damaged()
+    log.flip(59, 5)
+    assert judged(log)[1][0].endswith("nothing live follows: the log ends there")
+    del log.segments[SEGMENT]
+    assert judged(log) == ("the last segment's end", [])
 
 
 @pytest.mark.parametrize("number", [0, 7, 58])
@@ -65,12 +64,6 @@ def test_damage_that_live_records_follow_is_refused_with_its_place(number: int) 
     reason, (warning,) = judged(log, TRUNCATE)
     assert reason == "not a record's magic number"
     assert warning.endswith(f"cut there, live records follow from {log.places[number + 1]} on")
-
-
-def test_the_last_records_damage_has_nothing_behind_it() -> None:
-    log = damaged()
-    log.flip(59, 5)
-    assert judged(log)[1][0].endswith("nothing live follows: the log ends there")
 
 
 @pytest.mark.parametrize(
@@ -97,36 +90,22 @@ def test_a_record_behind_the_end_is_live_by_its_place_its_time_and_its_queue(cha
         assert judged(log)[1][0].endswith("the log ends there")
 
 
-@pytest.mark.parametrize(
-    ("checkpoint", "durable"),
-    [
-        (None, True),  # it may have been
-        (Checkpoint(), False),
-        (Checkpoint(START + 51), False),  # the first behind the damage was stored then
-        (Checkpoint(START + 52), True),
-    ],
-)
-def test_after_a_crash_only_what_was_durable_shows_that_a_fault_is_damage(
-    checkpoint: Checkpoint | None, durable: bool
-) -> None:
+def test_after_a_crash_only_what_was_durable_shows_that_a_fault_is_damage() -> None:
     log = damaged()
     log.flip(50, 5)
-    if durable:
+    for checkpoint in (None, Checkpoint(START + 52)):  # it may have been durable
         with pytest.raises(DamageFound):
             judged(log, crash=Crash(checkpoint))
-    else:
+    for checkpoint in (Checkpoint(), Checkpoint(START + 51)):  # when the first behind was stored
         _, (warning,) = judged(log, crash=Crash(checkpoint))
         assert warning.endswith("what follows was not durable before the crash")
 
 
-def test_a_record_at_another_place_ends_the_log_where_rocketmq_goes_on() -> None:
+def test_a_record_at_another_place_or_a_blank_ends_the_log_where_rocketmq_goes_on() -> None:
     log = damaged()
     log.flip(7, 35)  # the last byte of its physicalOffset
     with pytest.raises(DamageFound, match="ends the log here, where RocketMQ does not"):
         judged(log)
-
-
-def test_a_blank_before_its_segments_end_hides_what_stands_behind_it() -> None:
     log = damaged(messages(100))
     log.put(log.places[7], struct.pack(">iI", 8, MAGIC_BLANK))
     with pytest.raises(DamageFound, match="with the next segment as RocketMQ does"):
@@ -169,9 +148,6 @@ def test_a_damaged_log_is_refused_cut_or_read_past_its_damage() -> None:
     assert done.damage is not None
     assert done.damage.count == 1
     assert "magic" in done.warnings[0]
-
-
-def test_ranges_and_gaps_are_written_where_they_are_asked_for() -> None:
     log = damaged()
     log.flip(7, 5)  # position 2 of queue 1
     output = io.BytesIO()
@@ -181,9 +157,6 @@ def test_ranges_and_gaps_are_written_where_they_are_asked_for() -> None:
     assert (found_range["type"], found_range["physical_offset"]) == ("range", log.places[7])
     assert (found_gap["topic"], found_gap["queue_id"]) == ("T", 1)
     assert (found_gap["first"], found_gap["count"]) == (2, 1)
-
-
-def test_only_a_salvage_checks_what_covers_whole_records() -> None:
     log = damaged(messages(20, crc_property=True))
     log.flip(7, 74)  # reconsumeTimes
     assert read(log, REFUSE).warnings == []

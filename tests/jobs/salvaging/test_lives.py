@@ -76,7 +76,7 @@ def test_messages_of_an_older_life_are_in_no_answer(seed: int, body: int | None,
 @pytest.mark.explore
 @pytest.mark.parametrize("crc", [False, True], ids=["bare", "crc"])
 def test_all_answers_have_the_same_life(crc: bool, tmp_path: Path) -> None:
-    for seed in some(range(15)):
+    for seed in some(range(4)):
         assert unlike(seed, crc, tmp_path / str(seed)) == [], seed
 
 
@@ -137,23 +137,16 @@ def walk(time: int | None, wrong_blank: int = -1) -> SegmentWalk:
     return SegmentWalk([row], 0, Fault.BLANK)
 
 
-@pytest.mark.parametrize(("limit", "count"), [(None, 3), (250, 3), (200, 2), (199, 2), (100, 1)])
-def test_segments_that_a_broker_writes_to_are_not_in_use(limit: int | None, count: int) -> None:
-    assert _in_use(job(limit), {}, {}) == count
-
-
-@pytest.mark.parametrize(("place", "broken"), [(-1, False), (0, True), (92, True)])
-def test_a_blank_of_a_wrong_size_breaks_a_segment(place: int, broken: bool) -> None:
-    assert _is_broken(walk(1, place)) == broken
-
-
-@pytest.mark.parametrize(
-    ("times", "last"),
-    [((5, 6, 7), [None, 5, 6]), ((5, 90, 7), [None, 5, 5]), ((5, None, 7), [None, 5, 5]),
-     ((90, 6, 7), [None, 90, 6]), ((5, 4, 3), [None, 5, 4]), ((5, 90, 95), [None, 5, 90])],
-)  # fmt: skip
-def test_a_time_that_its_neighbours_contradict_is_not_the_last(times, last) -> None:
-    walks = {number: walk(time) for number, time in enumerate(times)}
-    found = _damaged_segments(job(), walks, 3)
-    assert [each.last_timestamp for each in found] == last
-    assert [each.is_last for each in found] == [False, False, True]
+def test_segments_in_use_broken_ones_and_their_last_times() -> None:
+    for limit, count in ((None, 3), (250, 3), (200, 2), (199, 2), (100, 1)):
+        assert _in_use(job(limit), {}, {}) == count
+    for place, broken in ((-1, False), (0, True), (92, True)):  # a blank of a wrong size
+        assert _is_broken(walk(1, place)) == broken
+    for times, last in [  # a time that its neighbours contradict is not the last
+        ((5, 6, 7), [None, 5, 6]), ((5, 90, 7), [None, 5, 5]), ((5, None, 7), [None, 5, 5]),
+        ((90, 6, 7), [None, 90, 6]), ((5, 4, 3), [None, 5, 4]), ((5, 90, 95), [None, 5, 90]),
+    ]:  # fmt: skip
+        walks = {number: walk(time) for number, time in enumerate(times)}
+        found = _damaged_segments(job(), walks, 3)
+        assert [each.last_timestamp for each in found] == last
+        assert [each.is_last for each in found] == [False, False, True]

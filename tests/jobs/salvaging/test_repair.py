@@ -63,58 +63,41 @@ def placed(
     return {at: [each[2:] for each in some] for at, some in kept.items()}, summary
 
 
-@pytest.mark.parametrize(
-    ("length", "many"), [(3 * RECORD, 3), (3 * RECORD - 1, 2), (RECORD - 1, 0)]
-)
-def test_a_range_keeps_as_many_as_records_fit(length: int, many: int) -> None:
-    kept, summary = placed([gap(7, 3, 50, 900)], [(100, length)])
-    assert kept == ({100: [(7, many)]} if many else {})
-    assert sum(each["many"] for each in summary.filled) == many
-    assert [(each["first"], each["count"]) for each in summary.not_filled] == (
-        [(7 + many, 3 - many)] if many < 3 else []
-    )
-    assert len(summary.warnings) == (many < 3)
-
-
-def test_only_ranges_between_the_neighbours_of_a_gap_keep_its_positions() -> None:
-    ranges = [(100, RECORD), (300, RECORD), (500, RECORD), (700, RECORD)]
-    kept, _ = placed([gap(7, 9, 200, 700)], ranges)
-    assert kept == {300: [(7, 1)], 500: [(8, 1)]}
-
-
-def test_the_gap_that_ends_first_takes_the_first_range() -> None:
-    gaps = [gap(20, 1, 50, 900, "B"), gap(10, 1, 50, 250, "A")]
-    kept, summary = placed(gaps, [(100, RECORD), (300, RECORD)])
-    assert kept == {100: [(10, 1)], 300: [(20, 1)]}
-    assert not summary.not_filled
-
-
-def test_where_a_queue_begins_the_positions_before_its_first_message_matter_most() -> None:
-    kept, summary = placed([gap(0, 5, -1, 900)], [(100, 2 * RECORD)])
-    assert kept == {100: [(3, 2)]}
-    assert [(each["first"], each["count"]) for each in summary.not_filled] == [(0, 3)]
-    assert "the queue begins behind them" in summary.warnings[0]
-
-
-def test_a_queue_s_begin_gets_what_other_gaps_leave() -> None:
-    gaps = [gap(0, 2, -1, 250, "A"), gap(20, 2, 50, 900, "B")]
-    kept, summary = placed(gaps, [(100, 2 * RECORD)])
-    assert kept == {100: [(20, 2)]}
-    assert [each["topic"] for each in summary.not_filled] == ["A"]
-
-
-def test_a_range_over_a_segment_s_end_is_cut_and_leaves_room_for_its_blank() -> None:
-    start = SEGMENT - RECORD - BLANK
+def test_a_range_keeps_as_many_as_records_fit() -> None:
+    for length, many in ((3 * RECORD, 3), (3 * RECORD - 1, 2), (RECORD - 1, 0)):
+        kept, summary = placed([gap(7, 3, 50, 900)], [(100, length)])
+        assert kept == ({100: [(7, many)]} if many else {})
+        assert sum(each["many"] for each in summary.filled) == many
+        not_filled = [(each["first"], each["count"]) for each in summary.not_filled]
+        assert not_filled == ([(7 + many, 3 - many)] if many < 3 else [])
+        assert len(summary.warnings) == (many < 3)
+    start = SEGMENT - RECORD - BLANK  # over a segment's end it is cut, with room for its blank
     kept, _ = placed([gap(7, 9, 50, 90_000)], [(start, 2 * RECORD + BLANK)])
     assert kept == {start: [(7, 1)], SEGMENT: [(8, 1)]}
     kept, _ = placed([gap(7, 9, 50, 90_000)], [(start + 1, 2 * RECORD + BLANK)])
     assert kept == {SEGMENT: [(7, 1)]}
+    for spare, many in ((False, 1), (True, 2)):  # checksums are given up for positions
+        kept, _ = placed([gap(7, 2, 50, 900)], [(100, RECORD + CRC + RECORD - 1)], True, spare)
+        assert kept == {100: [(7, many)]}
 
 
-@pytest.mark.parametrize(("spare", "many"), [(False, 1), (True, 2)])
-def test_checksums_are_given_up_where_positions_need_their_room(spare: bool, many: int) -> None:
-    kept, _ = placed([gap(7, 2, 50, 900)], [(100, RECORD + CRC + RECORD - 1)], True, spare)
-    assert kept == {100: [(7, many)]}
+def test_of_several_gaps_the_one_that_ends_first_takes_the_first_range_and_a_begin_the_rest():
+    ranges = [(100, RECORD), (300, RECORD), (500, RECORD), (700, RECORD)]
+    kept, _ = placed([gap(7, 9, 200, 700)], ranges)  # those between its neighbours only
+    assert kept == {300: [(7, 1)], 500: [(8, 1)]}
+    gaps = [gap(20, 1, 50, 900, "B"), gap(10, 1, 50, 250, "A")]
+    kept, summary = placed(gaps, [(100, RECORD), (300, RECORD)])
+    assert kept == {100: [(10, 1)], 300: [(20, 1)]}
+    assert not summary.not_filled
+    # where a queue begins the positions before its first message matter most
+    kept, summary = placed([gap(0, 5, -1, 900)], [(100, 2 * RECORD)])
+    assert kept == {100: [(3, 2)]}
+    assert [(each["first"], each["count"]) for each in summary.not_filled] == [(0, 3)]
+    assert "the queue begins behind them" in summary.warnings[0]
+    gaps = [gap(0, 2, -1, 250, "A"), gap(20, 2, 50, 900, "B")]
+    kept, summary = placed(gaps, [(100, 2 * RECORD)])
+    assert kept == {100: [(20, 2)]}
+    assert [each["topic"] for each in summary.not_filled] == ["A"]
 
 
 # --- A repaired copy: whole segments with fillers, the bytes they replaced, and the configuration.
@@ -229,14 +212,10 @@ def summary_summary(**more: Any) -> RepairSummary:
 def test_the_manifest_tells_of_the_store_that_was_read_and_not_of_the_run() -> None:
     one, other = summary_summary(), summary_summary(seconds=7.5, releases="5.3.3 or 5.3.2")
     other.output = "elsewhere"
-    assert one.manifest() == other.manifest()
     told = one.manifest()
-    assert (told["format"], told["repaired"], "damage" in told) == (
-        "reput-repair-1", DAMAGE, False,
-    )  # fmt: skip
-
-
-def test_programs_get_numbers_of_files() -> None:
+    assert told == other.manifest()
+    assert (told["format"], told["repaired"]) == ("reput-repair-1", DAMAGE)
+    assert "damage" not in told
     file = OutputFile("commitlog/0", 9, "00")
     told = summary_summary(segments=[file, file], saved=[file]).as_json()
     assert (told["segments"], told["saved"], told["derived"]) == (2, 1, 0)
@@ -304,17 +283,7 @@ def test_a_field_that_witnesses_tell_is_put_back(case: str) -> None:
     assert summary.fillers == 0
 
 
-@pytest.mark.parametrize("case", ["magic", "queueId"])
-def test_without_the_option_nothing_is_put_back(case: str) -> None:
-    crc, byte, bit, _ = CASES[case]
-    log = log_of(crc)
-    log.flip(30, byte, bit)
-    summary, _ = restored(log, restore=False)
-    assert summary.restored == []
-    assert summary.fillers == 1
-
-
-def test_what_witnesses_do_not_tell_is_left_and_named() -> None:
+def test_what_witnesses_do_not_tell_is_left_and_named_and_all_without_the_option() -> None:
     log = log_of(crc=True)
     for byte, bit in ((74, 5), (75, 1)):  # two bits: no checksum finds them
         log.flip(30, byte, bit)
@@ -322,6 +291,12 @@ def test_what_witnesses_do_not_tell_is_left_and_named() -> None:
     assert summary.restored == []
     (found,) = summary.damage["ranges"]
     assert found["physical_offset"] == log.places[30]
+    for case in ("magic", "queueId"):
+        crc, byte, bit, _ = CASES[case]
+        log = log_of(crc)
+        log.flip(30, byte, bit)
+        summary, _ = restored(log, restore=False)
+        assert (summary.restored, summary.fillers) == ([], 1)
 
 
 def kept(hurt: Hurt, restore: bool) -> tuple[int, int]:
@@ -341,17 +316,12 @@ def test_flips_everywhere_displace_nothing_in_the_copy(seed: int, restore: bool)
     assert kept(generate("200 flips", seed, crc=True), restore) == (0, 0)
 
 
-def test_a_record_that_a_short_file_cuts_is_no_part_of_what_is_missing() -> None:
-    """It lacks only text, and is kept: fillers begin behind it. (They began within it, and the
-    copy was refused as damaged.)
+def test_a_short_file_or_another_name_of_a_segment_displaces_nothing() -> None:
+    """A record that a short file cuts lacks only text, and is kept: fillers begin behind it. (They
+    began within it, and the copy was refused as damaged.) The names of two segments differ in one
+    bit, as the first 1 GiB and the second do: that is no flipped bit of a record's place.
     """
     assert kept(generate("a halved segment", 1, crc=False), restore=False) == (0, 0)
-
-
-def test_a_segment_under_another_name_is_no_flipped_bit() -> None:
-    """The two names differ in one bit, as the first 1 GiB and the second do: its first record would
-    have become one of a place, and of a queue, in which it never was.
-    """
     hurt = generate("swapped segments", 2, crc=False)
     summary, _ = restored(hurt.log, restore=True)
     assert [each for each in summary.restored if each["field"] == "physicalOffset"] == []
@@ -399,5 +369,5 @@ def test_of_two_records_with_one_place_the_old_queue_knows_its_own(monkeypatch) 
 @pytest.mark.parametrize("crc", [False, True], ids=["bare", "crc"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_copy_displaces_nothing(kind: str, crc: bool, restore: bool) -> None:
-    for seed in some(range(4)):
+    for seed in some(range(1)):
         assert kept(generate(kind, seed, crc), restore) == (0, 0), seed

@@ -248,22 +248,6 @@ def test_wrong_words_and_stores_that_are_not_at_rest(
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("about", "code"),
-    [({"needed": True, "done": True}, 0), ({"needed": True}, 1), ({"left_out": ["T/0"]}, 1),
-     ({"lacking": ["T/0"]}, 1), ({}, 0)])  # fmt: skip
-@pytest.mark.parametrize("follow", [False, True])
-def test_the_exit_code_says_what_is_lacking(
-    about: dict[str, Any], code: int, follow: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "commitlog").mkdir()
-    report = CaughtUp("S", "", "5.3.3", 0, 0, "", **about)
-    monkeypatch.setattr("reput.jobs.catch_up.catch_up", lambda _: report)
-    monkeypatch.setattr("reput.jobs.catch_up.follow", lambda asked: asked.said(report))
-    wanted = bool(report.lacking) if follow else code
-    assert main(["catch-up", str(tmp_path), "--yes", *["--follow"] * follow]) == wanted
-
-
 @pytest.mark.parametrize("kind", ["a link", "somebody's folder"])
 def test_what_is_no_writers_folder_stays(kind: str, tmp_path: Path) -> None:
     store, to, ends = half(tmp_path / "store")

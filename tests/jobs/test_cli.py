@@ -87,13 +87,11 @@ def test_damage_ends_with_one_and_the_body_crc_can_be_left(store: Path, capsys) 
     assert "0 messages" in capsys.readouterr().out
 
 
-WRONG = {
-    "did you mean maxIndexNum?": ("--set", "maxIndexNumm=5"),
-    "'maxIndexNum' is not NAME=VALUE": ("--set", "maxIndexNum"),
-    "enableRocksDBStore=true: reput does not build": ("--set", "enableRocksDBStore=true"),
-    "'6.0.0' is not a release": ("--rocketmq", "6.0.0"),
-    "--broker-conf none.conf: No such file": ("--broker-conf", "none.conf"),
-}
+WRONG = {"did you mean maxIndexNum?": ("--set", "maxIndexNumm=5"),
+         "'maxIndexNum' is not NAME=VALUE": ("--set", "maxIndexNum"),
+         "enableRocksDBStore=true: reput does not build": ("--set", "enableRocksDBStore=true"),
+         "'6.0.0' is not a release": ("--rocketmq", "6.0.0"),
+         "--broker-conf none.conf: No such file": ("--broker-conf", "none.conf")}  # fmt: skip
 
 
 def test_wrong_usage_ends_with_two(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

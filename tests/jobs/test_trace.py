@@ -81,11 +81,9 @@ def test_clients_tell_who_sent_and_who_consumed(tmp_path: Path, capsys) -> None:
         "005+08:00 makers sent 127.0.0.1 3 - success",
         "009+08:00 makers ended 127.0.0.1 - - UNKNOW",
         "013+08:00 g consumed 127.0.0.1 7 0 failed, EXCEPTION",
-        "020+08:00 g consumed 127.0.0.1 0 1 success",
-        "030+08:00 lost consuming 127.0.0.1 - 0",
+        "020+08:00 g consumed 127.0.0.1 0 1 success", "030+08:00 lost consuming 127.0.0.1 - 0",
         "- later has not reached it - - 0 by its offset 0 in Orders/0: weaker than a trace",
-        "- quiet has passed it - - 0 by its offset 1 in Orders/0: weaker than a trace",
-    ]
+        "- quiet has passed it - - 0 by its offset 1 in Orders/0: weaker than a trace"]  # fmt: skip
     assert len([line for line in err if "trace at" in line and "cannot be read" in line]) == 1
 
 

@@ -71,9 +71,7 @@ def test_without_a_topic_nothing_is_taken_that_stands_in_a_shared_one(source: st
 def test_dead_letters_go_where_they_came_from(source: str) -> None:
     dead, hostile, lost = found(source, topic="%DLQ%g", to_topic="ORIGIN")
     assert (dead.topic, dead.properties) == (
-        "Orders",
-        dict([ID, ("KEYS", "k1 k2"), ("price", "7")]),
-    )
+        "Orders", dict([ID, ("KEYS", "k1 k2"), ("price", "7")]))  # fmt: skip
     assert (dead.body, dead.sys_flag, dead.flag) == (zlib.compress(b"dead"), 1, 3)
     assert "\n" not in hostile.refused
     assert "only ^[%|a-zA-Z0-9_-]+$ is allowed" in hostile.refused

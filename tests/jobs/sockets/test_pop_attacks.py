@@ -74,8 +74,7 @@ def test_handles_that_were_never_given(serving, group, revive, most) -> None:
                  for first in range(1, _HANDLES, _BATCH)}  # fmt: skip
         assert serving.memory() - before < most
         assert codes == {
-            ResponseCode.SUCCESS, *([ResponseCode.SYSTEM_ERROR] if revive else [])
-        }  # fmt: skip
+            ResponseCode.SUCCESS, *([ResponseCode.SYSTEM_ERROR] if revive else [])}  # fmt: skip
         # nothing of what was given is acknowledged by that: the group's next pop goes on behind it
         assert [each.position for each in given] == list(range(32))
         following = _popped(peer, "g", queueId=0, invisibleTime=_INVISIBLE)

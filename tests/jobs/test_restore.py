@@ -106,7 +106,7 @@ def test_a_store_is_written_anew_and_each_of_several_says_all_that_it_has(
     assert sizes == {4096}
     assert about.stores[0].messages == 46
     shutil.copytree(made.root / "broker-a", made.root / "broker-b")
-    words = ["restore", str(made.root), "--at", "now", "--output", str(tmp_path / "out")]
+    words = ["restore", str(made.root), "--at", "now", "--output", str(tmp_path / "all")]
     assert cli.main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines.count(next(line for line in lines if line.startswith("  log "))) == 2

@@ -183,7 +183,7 @@ REFUSED: dict[str, Callable[[Path, Path], object]] = {
 
 
 @pytest.mark.parametrize("said", REFUSED)
-def test_another_log_is_refused(said: str, target: Path, source: Path) -> None:
+def test_another_log_or_target_is_refused(said: str, target: Path, source: Path) -> None:
     run(source, target)
     REFUSED[said](source, target)
     before = log_of(target)

@@ -16,8 +16,8 @@ from reput.jobs.page.store_sections import BEGINS
 from reput.jobs.sources.derived_source import ConsumeQueueSource
 from tests import golden_stores
 from tests.clusters import daemon, environment
-from tests.jobs.sources.derived_table import table as derived_table
 from tests.jobs.sources.reading import table
+from tests.jobs.sources.reading import table_of as derived_table
 from tests.rocketmq.judge import difference
 
 ROOT = Path(__file__).parent.parent

@@ -96,8 +96,7 @@ def new_messages(tmp_path: Path) -> Path:
                          ids=["5.3.3", "4.7.0"])  # fmt: skip
 def test_a_release_that_the_files_contradict_is_refused(
     command: str, release: str, of: str, upgraded: Callable[[str], Path], new_messages: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     store = upgraded(TAGS)
     before = contents(store)
     words = [word.format(messages=new_messages) for word in ADDS[command]]
@@ -127,8 +126,7 @@ def test_a_newer_release_than_the_store_s_is_refused(tmp_path, new_messages: Pat
 @pytest.mark.parametrize(("name", "release"), [(TAGS, None), (THREE, None), (COUNTS, "4.9.7")])
 def test_what_is_appended_is_of_the_last_release(
     name: str, release: str | None, upgraded: Callable[[str], Path], new_messages: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     store = upgraded(name)
     words = ["append", "--yes", str(store), "--from", str(new_messages)]
     assert main([*words, *(("--rocketmq", release) if release else ())]) == 0

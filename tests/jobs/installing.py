@@ -38,10 +38,6 @@ def derived(folder: Path) -> dict[str, bytes]:
 
 def others(folder: Path) -> dict[str, tuple[int, int, int]]:
     """What an installation leaves alone: each file with what tells that it is the same one."""
-    return {
-        str(path.relative_to(folder)): (
-            path.stat().st_ino, path.stat().st_size, path.stat().st_mode,
-        )
-        for path in folder.rglob("*")
-        if path.is_file() and path.relative_to(folder).parts[0] not in DERIVED
-    }  # fmt: skip
+    return {str(path.relative_to(folder)): (
+        path.stat().st_ino, path.stat().st_size, path.stat().st_mode) for path in folder.rglob("*")
+            if path.is_file() and path.relative_to(folder).parts[0] not in DERIVED}  # fmt: skip

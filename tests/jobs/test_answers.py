@@ -37,8 +37,7 @@ WRITES = (
     "convert {store} --to-set mappedFileSizeCommitLog=131072 --output {out}/converted",
     "replicate {store} {out}/replica --yes", "repair {store} --output {out}/repaired",
     "append {out}/appended --from {out}/jsonl --rocketmq 5.3.3",
-    "recover {store} --yes", "report {store} --output {out}/page.html",
-)  # fmt: skip
+    "recover {store} --yes", "report {store} --output {out}/page.html")  # fmt: skip
 _UNSTABLE = {  # clocks, machines, and what is drawn by chance
     "seconds", "stages", "profile", "settings", "made", "version", "reput", "bytes_per_second",
     "occasion",

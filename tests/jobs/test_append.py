@@ -112,23 +112,16 @@ def test_of_a_new_store_the_release_is_said(tmp_path: Path, capsys) -> None:
     assert "new" not in capsys.readouterr().out.replace(str(tmp_path), "")
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (b'{"nope": 1}', "line 2: unknown field 'nope'"),
-        (b"[1]", "line 2: expected a JSON object"),
-        (b"{", "line 2: "),
-        (b'{"topic": "a/b", "body": ""}', "line 2: topic 'a/b'"),
-        (b'{"topic": "T", "body": "' + b"x" * 2001 + b'"}', "line 2: a body of 2001 bytes"),
-        (b'{"topic": "Batch", "body": ""}', "line 2: topic 'Batch'"),
-        (b'{"topic": "T", "body": "", "born_host": "x"}', "line 2: "),
-        (b" " * 9000 + b"{}", "line 2: over 6,012 bytes"),
-    ],
-)
+@pytest.mark.parametrize(("line", "said"), [
+    (b'{"nope": 1}', "line 2: unknown field 'nope'"), (b"[1]", "line 2: expected a JSON object"),
+    (b"{", "line 2: "), (b'{"topic": "a/b", "body": ""}', "line 2: topic 'a/b'"),
+    (b'{"topic": "T", "body": "' + b"x" * 2001 + b'"}', "line 2: a body of 2001 bytes"),
+    (b'{"topic": "Batch", "body": ""}', "line 2: topic 'Batch'"),
+    (b'{"topic": "T", "body": "", "born_host": "x"}', "line 2: "),
+    (b" " * 9000 + b"{}", "line 2: over 6,012 bytes")])  # fmt: skip
 def test_a_dry_run_refuses_what_the_run_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    line: bytes, said: str,
-) -> None:  # fmt: skip
+    line: bytes, said: str) -> None:  # fmt: skip
     monkeypatch.setattr("reput.jobs.exporting.append._BESIDE_BODY", 2)
     monkeypatch.setattr("reput.jobs.exporting.append._BLOCK_BYTES", 3000)
     store, source = tmp_path / "store", tmp_path / "m.jsonl"
@@ -173,8 +166,7 @@ def test_a_store_with_retries_of_pop_is_copied_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [{}, {"reconsume_times": 1}])
 def test_a_signal_within_a_batch_ends_it_between_two_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    more: dict[str, Any],
-) -> None:  # fmt: skip
+    more: dict[str, Any]) -> None:  # fmt: skip
     monkeypatch.setattr("reput.broker.writer.bulk.CHUNK_BYTES", 4096)
     pq.write_table(pa.Table.from_pylist(rows(500, **more)), tmp_path / "m.parquet")
     appended = command.append_arrow
@@ -206,8 +198,7 @@ def test_a_signal_while_it_waits_for_input_is_answered_at_once(
     words += SIZES
     with subprocess.Popen(
         words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    ) as running:  # fmt: skip
+        text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}) as running:  # fmt: skip
         assert running.stdin
         running.stdin.write("".join(f'{{"topic":"T","body":"{n}"}}\n' for n in range(50)))
         running.stdin.flush()

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 QUICK = ("small_all_4.1.0", "small_lmq_batch_5.5.0", "small_odd_4.9.7", "small_expired_5.3.3")
 STORES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long)
           for name in golden_stores.names()
-          if not name.startswith(("default_", "broker_", "middle_", "many_"))]  # fmt: skip
+          if not name.startswith(("default_", "broker_", "middle_", "many_", "mixed_4", "odd_4"))
+          and name not in ("mixed_5.4.0", "mixed_5.5.0", "odd_5.3.3")]  # fmt: skip
 
 
 def record_ends(store: GoldenStore) -> list[int]:
@@ -246,22 +247,6 @@ def test_wrong_words_and_stores_that_are_not_at_rest(
     with held_store(str(to), False) if "in use" in says else nullcontext():
         assert main(["catch-up", str(to), "--rocketmq", store.version, *given, *words.split()]) == 2
     assert says in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("about", "code"),
-    [({"needed": True, "done": True}, 0), ({"needed": True}, 1), ({"left_out": ["T/0"]}, 1),
-     ({"lacking": ["T/0"]}, 1), ({}, 0)])  # fmt: skip
-@pytest.mark.parametrize("follow", [False, True])
-def test_the_exit_code_says_what_is_lacking(
-    about: dict[str, Any], code: int, follow: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "commitlog").mkdir()
-    report = CaughtUp("S", "", "5.3.3", 0, 0, "", **about)
-    monkeypatch.setattr("reput.jobs.catch_up.catch_up", lambda _: report)
-    monkeypatch.setattr("reput.jobs.catch_up.follow", lambda asked: asked.said(report))
-    wanted = bool(report.lacking) if follow else code
-    assert main(["catch-up", str(tmp_path), "--yes", *["--follow"] * follow]) == wanted
 
 
 @pytest.mark.parametrize("kind", ["a link", "somebody's folder"])

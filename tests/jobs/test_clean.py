@@ -55,8 +55,7 @@ def left(tmp_path: Path) -> Path:
     for name in (
         f"new/.output.reput-{DEAD}", f"new/.output.reput-{GONE}", f".new.reput-{DEAD}",
         f"new/.other.reput-{DEAD}", "new/.output.reput-short", f"new/output/.reput-recover-{DEAD}",
-        f"new/output/reput-check-{DEAD}",
-    ):  # fmt: skip
+        f"new/output/reput-check-{DEAD}"):  # fmt: skip
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_bytes(b"x")
     return output
@@ -71,8 +70,7 @@ def test_what_is_left_is_reported_and_goes_when_asked(left: Path, capsys) -> Non
     assert sorted(reported["leftovers"]) == sorted([
         f"{left.parents[1]}/.new.reput-{DEAD}", f"{left.parent}/.output.reput-{DEAD}",
         f"{left.parent}/.output.reput-{GONE}", f"{left}/.reput-recover-{DEAD}",
-        f"{left}/reput-check-{DEAD}",
-    ])  # fmt: skip
+        f"{left}/reput-check-{DEAD}"])  # fmt: skip
     assert main(["clean", str(left)]) == 2  # there is no terminal to ask at
     assert "--yes does it" in capsys.readouterr().err
     assert contents(left.parents[1]) == before
@@ -84,14 +82,10 @@ def test_what_is_left_is_reported_and_goes_when_asked(left: Path, capsys) -> Non
     assert capsys.readouterr().out == f"nothing was left at {left}\n"
 
 
-@pytest.mark.parametrize(
-    "prefix",
-    [
-        "reput-catch-up", "reput-check", "reput-compare", "reput-config", "reput-convert-",
-        "reput-demo", "reput-export-", "reput-export-store-", "reput-recover", "reput-rocksdb",
-        "reput-serve", "reput-table", "reput-verify",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("prefix", [
+    "reput-catch-up", "reput-check", "reput-compare", "reput-config", "reput-convert-",
+    "reput-demo", "reput-export-", "reput-export-store-", "reput-recover", "reput-rocksdb",
+    "reput-serve", "reput-table", "reput-verify"])  # fmt: skip
 def test_a_command_s_folder_of_temporary_files_goes(tmp_path: Path, prefix: str) -> None:
     base = Path(tempfile.gettempdir())
     for name in (f"{prefix}-{DEAD}", f"other-{prefix}-{DEAD}"):
@@ -149,16 +143,17 @@ def test_where_nobody_can_tell_it_stays_unless_no_job_runs() -> None:
     about = clean("/sets/output", storage=storage, idle=True)
     assert (about.leftovers, about.done, about.failed) == ([folder], True, [])
     assert storage.files == {"/sets/output/file": b"y"}
-
-
-def test_where_a_file_system_is_mounted_there_is_no_installation() -> None:
     assert not clean("/proc", dry_run=True).needed
 
 
-def test_what_cannot_be_removed_is_said(left: Path, monkeypatch, capsys) -> None:
+def test_what_cannot_be_removed_is_said_and_a_path_that_is_nowhere(
+    left: Path, monkeypatch, capsys, tmp_path
+) -> None:
     monkeypatch.setattr(LocalStorage, "remove_tree", lambda self, folder: None)
     assert main(["clean", str(left), "--yes"]) == 3
     assert capsys.readouterr().out.count("could not remove ") == 5
+    assert main(["clean", str(tmp_path / "nope")]) == 2
+    assert "nope: no such folder, and no run has left anything beside it" in capsys.readouterr().err
 
 
 def test_a_killed_installation_is_brought_to_its_end(store: Path, rebuilt: Path) -> None:
@@ -237,8 +232,7 @@ def test_what_only_has_the_name_of_it_stays(tmp_path: Path, store: Path, there: 
 
 def test_no_command_minds_it(
     store: Path, rebuilt: Path, staged_index: Path, commands_in_process: None,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     """check, verify, recover, repair and install say the same with it as without."""
     reported = ["--rocketmq", "5.3.3"]
     for name, value in SETTINGS.items():
@@ -268,8 +262,3 @@ def test_no_command_minds_it(
     shutil.rmtree(staged_index)
     assert says() == with_it
     assert not [text for _, out, err in with_it for text in (out, err) if STAGED_INDEX in text]
-
-
-def test_a_path_that_is_nowhere_is_a_mistake(tmp_path, capsys) -> None:
-    assert main(["clean", str(tmp_path / "nope")]) == 2
-    assert "nope: no such folder, and no run has left anything beside it" in capsys.readouterr().err

@@ -2,12 +2,21 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from reput.jobs import cli
+from reput.jobs.deliver_delayed import DeliverReport
+from reput.jobs.in_place.catch_up import CaughtUp
+from reput.jobs.in_place.recover import Recovered
+from reput.jobs.install import Installed
+from reput.jobs.report import Reported
+from reput.jobs.resolve_transactions import ResolveReport
 from reput.store_format.faults import StoreChanged
 from tests.built import write_log
 from tests.logs.encoder import Message, build_log, properties
@@ -78,13 +87,11 @@ def test_damage_ends_with_one_and_the_body_crc_can_be_left(store: Path, capsys) 
     assert "0 messages" in capsys.readouterr().out
 
 
-WRONG = {
-    "did you mean maxIndexNum?": ("--set", "maxIndexNumm=5"),
-    "'maxIndexNum' is not NAME=VALUE": ("--set", "maxIndexNum"),
-    "enableRocksDBStore=true: reput does not build": ("--set", "enableRocksDBStore=true"),
-    "'6.0.0' is not a release": ("--rocketmq", "6.0.0"),
-    "--broker-conf none.conf: No such file": ("--broker-conf", "none.conf"),
-}
+WRONG = {"did you mean maxIndexNum?": ("--set", "maxIndexNumm=5"),
+         "'maxIndexNum' is not NAME=VALUE": ("--set", "maxIndexNum"),
+         "enableRocksDBStore=true: reput does not build": ("--set", "enableRocksDBStore=true"),
+         "'6.0.0' is not a release": ("--rocketmq", "6.0.0"),
+         "--broker-conf none.conf: No such file": ("--broker-conf", "none.conf")}  # fmt: skip
 
 
 def test_wrong_usage_ends_with_two(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,3 +130,50 @@ def test_unsafe_topics_are_listed_and_reported_by_the_code(tmp_path, capsys) -> 
     (folder / f"{0:020d}").write_bytes(build_log([Message(topic="../evil")], SEGMENT)[0])
     assert run(tmp_path / "store") == 1
     assert "left out  topic '../evil' holds a path separator" in capsys.readouterr().out
+
+
+# words -> the function whose report the command tells, and exit codes by what is in the report
+MADE: dict[str, Any] = {"as_json.return_value": {}, "text.return_value": "", "left_out": [],
+                        "details.return_value": (), "first": ""}  # fmt: skip
+CODES: dict[str, tuple[str, Callable[..., Any], list[tuple[dict[str, Any], int]]]] = {
+    "catch-up S --yes": ("catch_up.catch_up", partial(CaughtUp, "S", "", "5.3.3", 0, 0, ""), [
+    ({}, 0), ({"needed": True, "done": True}, 0), ({"needed": True}, 1),
+    ({"left_out": ["T/0"]}, 1), ({"lacking": ["T/0"]}, 1)]),
+    "recover S --yes": ("recover.recover", partial(Recovered, "S", "5.3.3", 0, ""), [
+    ({}, 0), ({"written": ["q"], "done": True}, 0), ({"written": ["q"]}, 1),
+    ({"left_out": ["m"]}, 1), ({"lost_past_end": 1}, 1)]),
+    "convert S --dry-run": ("convert.convert", partial(Mock, **MADE), [({"lacks": []}, 1)]),
+    "convert S --output o": ("convert.convert", partial(Mock, **MADE), [
+    ({"lacks": []}, 0), ({"lacks": 1}, 1)]),
+    "install set S --yes": ("install.install_set", partial(Installed, "S", "set", ""), [
+    ({"done": True}, 0), ({"done": False}, 1), ({"done": True, "in_the_way": ["x"]}, 1)]),
+    "report S --output p.html --no-check": ("report.report", lambda sound: Reported(
+    "p.html", 1, sound, "", {}), [({"sound": True}, 0), ({"sound": None}, 0),
+                                  ({"sound": False}, 1)]),
+    "resolve-transactions S --yes --decide commit": (
+    "resolve_transactions.resolve_transactions", partial(ResolveReport, "S"), [
+    ({"done": True}, 0), ({"needed": True}, 1), ({"refused": ["b"], "done": True}, 1),
+    ({"otherwise": ["a: committed"], "done": True}, 1), ({"stopped": 143, "done": True}, 143)]),
+    "deliver-delayed S --until now --yes": (
+    "deliver_delayed.deliver_delayed", partial(DeliverReport, "S", 0),
+    [({"refused": ["the record at 7: DLQ"]}, 1)])}  # fmt: skip
+
+
+@pytest.mark.usefixtures("commands_in_process")
+@pytest.mark.parametrize("words", CODES)
+def test_the_exit_code_says_what_is_left_to_do_or_lost(
+    words: str, tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "S" / "commitlog").mkdir(parents=True)
+    name, made, codes = CODES[words]
+    for about, code in codes:
+        report = made(**about)
+        monkeypatch.setattr(f"reput.jobs.{name}", lambda *_: report)  # noqa: B023
+        assert cli.main(words.split()) == code, about
+        assert all(
+            f"refused: {each}" in capsys.readouterr().out for each in about.get("refused", [])
+        )
+        if words.startswith("catch-up"):  # of what it followed a stream says what is lacking
+            monkeypatch.setattr("reput.jobs.catch_up.follow", lambda asked: asked.said(report))  # noqa: B023
+            assert cli.main([*words.split(), "--follow"]) == bool(report.lacking), about

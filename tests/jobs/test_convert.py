@@ -5,13 +5,11 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from reput.jobs.cli import main
 from reput.jobs.convert import convert
 from reput.jobs.converting.report import ConvertSummary
 from reput.jobs.outputs.output import OutputInUse
@@ -104,13 +102,11 @@ def test_a_dry_run_says_what_becomes_of_each_topic_and_writes_nothing() -> None:
     before = dict(storage.files)
     summary = convert(
         Session(), STORE, "", rocketmq=log.version, settings=as_text(log.settings),
-        storage=storage, to_settings={"mappedFileSizeCommitLog": "4096"}, dry_run=True,
-    )  # fmt: skip
+        storage=storage, to_settings={"mappedFileSizeCommitLog": "4096"}, dry_run=True)  # fmt: skip
     assert storage.files == before
     assert [(t.topic, t.becomes, t.queues, t.messages, t.taken, t.least, t.greatest)
             for t in summary.topics] == [
-        ("T0", "T0", 3, 12, 12, 0, 3), ("T1", "T1", 3, 12, 12, 0, 3),
-    ]  # fmt: skip
+        ("T0", "T0", 3, 12, 12, 0, 3), ("T1", "T1", 3, 12, 12, 0, 3)]  # fmt: skip
     assert summary.text().startswith("would convert store (RocketMQ 5.3.3)\n")
     assert "  topic     T0: 12 records in 3 queues, queueOffsets 0 to 3" in summary.text()
 
@@ -197,25 +193,11 @@ def test_spark_writes_the_same(spark: object, tmp_path: Path) -> None:
         out = tmp_path / f"out{len(made)}"
         summary = convert(
             engine, str(golden.input), str(out), rocketmq="5.3.3", settings=golden.settings,
-            to_settings={"mappedFileSizeCommitLog": "300000"},
-        )  # fmt: skip
+            to_settings={"mappedFileSizeCommitLog": "300000"})  # fmt: skip
         assert summary.messages > 1000
         files = (path for path in out.rglob("*") if path.is_file() and path.name != "manifest.json")
         made.append({str(path.relative_to(out)): path.read_bytes() for path in files})
     assert made[0] == made[1]
-
-
-@pytest.mark.parametrize(
-    ("words", "lacks", "code"), [("--dry-run", [], 1), ("--output o", [], 0), ("--output o", 1, 1)]
-)
-def test_the_exit_code_says_what_is_lacking_and_that_a_dry_run_writes_nothing(
-    words: str, lacks: Any, code: int, tmp_path: Path, monkeypatch, commands_in_process: None
-) -> None:
-    (tmp_path / "commitlog").mkdir()
-    told = {"as_json.return_value": {}, "text.return_value": "", "details.return_value": ()}
-    summary = Mock(lacks=lacks, left_out=[], first="", **told)
-    monkeypatch.setattr("reput.jobs.convert.convert", lambda *_: summary)
-    assert main(["convert", str(tmp_path), *words.split()]) == code
 
 
 # --- Convert: real DLedger groups' stores as plain ones, each committed message as it was.

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.jobs import deliver_delayed as command
 from reput.jobs.cli import main
 from tests.broker.services.stores import LEVELS, T0, Clock, bodies, delayed, disk, timer, writing
 from tests.broker.writer.stores import stored_records
@@ -29,7 +28,7 @@ def store(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_dry_run_tells_and_changes_nothing(store: Path, capsys) -> None:
+def test_a_dry_run_tells_and_changes_nothing_nor_in_a_store_in_use(store: Path, capsys) -> None:
     before = contents(store)
     words = ["deliver-delayed", str(store), "--until", str(T0 + 5000), *WORDS]
     assert main([*words, "--dry-run"]) == 1
@@ -37,6 +36,11 @@ def test_a_dry_run_tells_and_changes_nothing(store: Path, capsys) -> None:
     assert main(words) == 2  # nobody says yes
     assert "would deliver 2 messages in " in capsys.readouterr().err
     assert contents(store) == before
+    words = ["deliver-delayed", str(store), "--until", "now", *WORDS]
+    with writing(disk(store), Clock(T0)):
+        assert main([*words, "--yes"]) == 2
+        assert main([*words, "--dry-run"]) == 2
+    assert "holds its lock; stop the broker" in capsys.readouterr().err
 
 
 def test_it_delivers_once_and_says_so(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,8 +48,7 @@ def test_it_delivers_once_and_says_so(store: Path, capsys: pytest.CaptureFixture
     assert main([*words, "--yes"]) == 0
     got = json.loads(capsys.readouterr().out)
     assert {name: got[name] for name in ("due", "delivered", "levels", "timers", "waiting")} == {
-        "due": 2, "delivered": 2, "levels": 1, "timers": 1, "waiting": 1,
-    }  # fmt: skip
+        "due": 2, "delivered": 2, "levels": 1, "timers": 1, "waiting": 1}  # fmt: skip
     before = contents(store)
     assert main(words) == 0  # nothing to ask about
     assert json.loads(capsys.readouterr().out)["due"] == 0
@@ -54,14 +57,6 @@ def test_it_delivers_once_and_says_so(store: Path, capsys: pytest.CaptureFixture
     report = reput.deliver_delayed(str(store), settings=SETTINGS, rocketmq="5.3.3")
     assert (report.due, report.delivered, report.stopped) == (1, 1, 0)
     assert bodies(disk(store)) == ["a", "t", "b"]
-
-
-def test_a_store_in_use_is_refused(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["deliver-delayed", str(store), "--until", "now", *WORDS]
-    with writing(disk(store), Clock(T0)):
-        assert main([*words, "--yes"]) == 2
-        assert main([*words, "--dry-run"]) == 2
-    assert "holds its lock; stop the broker" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "index/*", "consumequeue/SCHEDULE_TOPIC_XXXX/0/*"])
@@ -150,15 +145,10 @@ def bodies_of(store: Path) -> list[str]:
     return [path.name for path in store.glob("consumequeue/Orders/*")]
 
 
-@pytest.mark.parametrize(
-    ("words", "got"),
-    [
-        (["--until", "soon"], "is not a time"),
-        ([], "--until"),
-        (["--until", "now", "--set", "timerRocksDBEnable=true"], "timers in RocksDB"),
-        (["--until", "now", "--set", "timerPrecisionMs=0"], "timerPrecisionMs"),
-    ],
-)
+@pytest.mark.parametrize(("words", "got"), [
+    (["--until", "soon"], "is not a time"), ([], "--until"),
+    (["--until", "now", "--set", "timerRocksDBEnable=true"], "timers in RocksDB"),
+    (["--until", "now", "--set", "timerPrecisionMs=0"], "timerPrecisionMs")])  # fmt: skip
 def test_wrong_words(store: Path, capsys, words: list[str], got: str) -> None:
     try:
         code = main(["deliver-delayed", str(store), *WORDS, *words])
@@ -172,10 +162,3 @@ def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["deliver-delayed", str(tmp_path), "--until", "now", *WORDS, "--yes"]) == 2
     assert "there is no folder commitlog in it" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_message_that_was_refused_has_exit_code_1(monkeypatch, capsys) -> None:
-    report = command.DeliverReport("store", 0, refused=["the record at 7: DLQ"])
-    monkeypatch.setattr(command, "deliver_delayed", lambda _: report)
-    assert main(["deliver-delayed", "store", "--until", "now", "--yes", *WORDS]) == 1
-    assert "refused: the record at 7: DLQ" in capsys.readouterr().out

@@ -21,12 +21,10 @@ def test_the_demo_proves_damages_and_repairs(tmp_path, capsys) -> None:
         "20 files are byte for byte what RocketMQ",
         "534,000,040 bytes, of which", "sparse files", "$ reput check damaged\n", "NOT sound",
         "bodyCRC: does not match the body", "$ reput repair damaged --output repaired\n",
-        "What to try next:", "reput report ",
-    ):  # fmt: skip
+        "What to try next:", "reput report "):  # fmt: skip
         assert text in said, text
     assert sorted(each.name for each in kept.iterdir()) == [
-        "damaged", "expect", "rebuilt", "rebuilt-by-spark", "repaired", "store",
-    ]  # fmt: skip
+        "damaged", "expect", "rebuilt", "rebuilt-by-spark", "repaired", "store"]  # fmt: skip
     assert main(["demo", "--keep", str(kept), "--json"]) == 2
     assert "is there already" in json.loads(capsys.readouterr().out)["error"]["message"]
 

@@ -127,8 +127,7 @@ CHANGES = {
     "expire": ["expire", "STORE"], "recover": ["recover", "STORE"],
     "repair": ["repair", "STORE", "--output", "OUT"], "replicate": ["replicate", "STORE", "OUT"],
     "replicate into it": ["replicate", "PLAIN", "STORE"],
-    "resolve-transactions": ["resolve-transactions", "STORE", "--decide", "DECIDE"],
-}  # fmt: skip
+    "resolve-transactions": ["resolve-transactions", "STORE", "--decide", "DECIDE"]}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -65,7 +65,7 @@ def test_java_is_wanted_where_pyspark_is(pyspark: str | None, state: str, monkey
 
 @pytest.mark.parametrize(("kernels", "code"), [("/kept", 0), (None, 2)])
 def test_warm_says_where_kernels_are_or_that_they_cannot_be_kept(
-    kernels: str | None, code: int, monkeypatch: pytest.MonkeyPatch
+    kernels: str | None, code: int, monkeypatch
 ) -> None:
     made = {"kernels": kernels, "seconds": 1.0}
     monkeypatch.setattr("reput.jobs.warm.warm", lambda: made)

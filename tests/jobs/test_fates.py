@@ -45,14 +45,6 @@ def test_what_was_never_delivered(tmp_path: Path, capsys: Any) -> None:
     assert [line.split()[:2] for line in table[1:]] == [["never", "delivered"]] * 3
 
 
-def test_nothing_found_is_said(tmp_path: Path, capsys: Any) -> None:
-    store, _ = unpack(SKIPPED, tmp_path)
-    for words in (["transactions"], ["trace", "--message-id", "none"]):
-        assert main([words[0], str(store), *words[1:]]) == 0
-        said = capsys.readouterr()
-        assert (said.out, "nothing was found" in said.err) == ("", True)
-
-
 def test_a_trace_by_the_broker_s_id(tmp_path: Path, capsys: Any) -> None:
     store, done = unpack(LIVED, tmp_path)
     with reput.open_store(str(store)) as opened:
@@ -102,13 +94,3 @@ def test_hostile_texts_never_reach_the_terminal(tmp_path: Path, capsys: Any) -> 
             assert "evil" in said.out
             for line in said.out.splitlines() if more else []:
                 json.loads(line)
-
-
-def test_functions_give_typed_rows_and_tables(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    store, done = unpack(LIVED, tmp_path)
-    with reput.open_store(str(store)) as opened:
-        rows = opened.transactions(everything=True)
-        assert rows.to_arrow().column("unique_key").to_pylist() == list(done["transactions"])
-        assert opened.delayed().to_arrow().num_rows == 4
-        assert opened.trace(done["plain"]).to_arrow().column("event").to_pylist() == ["put"]

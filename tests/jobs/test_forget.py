@@ -26,8 +26,7 @@ def test_it_asks_before_it_removes(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("words", [
     [], ["--keep", "30d", "--keep-last", "1"], ["--keep-last", "0"], ["--keep", "soon"],
-    ["--keep", "1d", "--store", "x"],
-])  # fmt: skip
+    ["--keep", "1d", "--store", "x"]])  # fmt: skip
 def test_wrong_words(tmp_path: Path, words: list[str]) -> None:
     run(tmp_path, Built().put())
     try:

@@ -22,7 +22,7 @@ from reput.broker.change.install import (
     unfinished,
 )
 from reput.jobs.cli import main
-from reput.jobs.install import Installed, install_set, undo_install
+from reput.jobs.install import install_set, undo_install
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.files.disk import NotDurable
 from reput.store_format.files.protocol import StoreInUse
@@ -390,14 +390,3 @@ def test_a_second_install_says_that_the_set_kept_before_goes(store: Path, rebuil
     again = install_set(str(store), str(rebuilt), confirm=asked.append)
     assert "  replaced  the set that an earlier install kept there, which is gone" in again.text()
     assert asked[1].endswith(f", and remove {store}.reput-old")
-
-
-@pytest.mark.parametrize(
-    ("done", "in_the_way", "code"), [(True, [], 0), (False, [], 1), (True, ["remove x"], 1)]
-)
-def test_the_exit_code_says_whether_a_broker_starts(
-    done: bool, in_the_way: list[str], code: int, monkeypatch
-) -> None:
-    about = Installed("store", "set", "", done, in_the_way=in_the_way)
-    monkeypatch.setattr("reput.jobs.install.install_set", lambda *_: about)
-    assert main(["install", "set", "store", "--yes"]) == code

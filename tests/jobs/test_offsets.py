@@ -371,15 +371,13 @@ WRONG: dict[str, list[str]] = {
     "clone takes --to-group": ["clone", "--group", "g"],
     "clone takes one --group": ["clone", "--to-group", "g"],
     "clone does not take --to-end": ["clone", "--group", "g", "--to-group", "h", "--to-end"],
-    "map takes --map\n": ["map"],
-    "map does not take --to-group": ["map", "--to-group", "x"],
+    "map takes --map\n": ["map"], "map does not take --to-group": ["map", "--to-group", "x"],
     "dump does not take --to-end": ["dump", "--to-end"],
     "dump does not take --undo": ["dump", "--undo"],
     "undo does not take --to-end": ["set", "--undo", "--to-end"],
     "no group or topic has such a name": ["set", "--to-end", "--group", "a@b"],
     "/nowhere: No such file": ["set", "--from-dump", "/nowhere"],
-    "has no such offset: nothing can be set": ["set", "--group", "nobody", "--to-end"],
-}
+    "has no such offset: nothing can be set": ["set", "--group", "nobody", "--to-end"]}  # fmt: skip
 
 
 @pytest.mark.parametrize("why", WRONG)

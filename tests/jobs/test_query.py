@@ -161,8 +161,7 @@ def test_what_goes_together(given: dict[str, Any]) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({}, "name what to look for"),
-    ({"begin": 0}, "name what to look for"),
+    ({}, "name what to look for"), ({"begin": 0}, "name what to look for"),
     ({"key": "k"}, "--key is looked up in a topic"),
     ({"keys_file": "f"}, "--keys-file is looked up in a topic"),
     ({"key": "k", "offset": 0}, "--key, --offset: one of them"),
@@ -177,8 +176,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"keys_file": "f", "topic": "T", "as_rocketmq": True}, "--as-rocketmq: not obeyed"),
     ({"topic": "T", "as_rocketmq": True}, "name the release with --rocketmq"),
     ({"topic": "T", "scan": True, "as_rocketmq": True, "rocketmq": "5.3.3"}, "never answers by"),
-    ({"topic": "T", "decompress": True}, "--decompress: no body is shown"),
-]
+    ({"topic": "T", "decompress": True}, "--decompress: no body is shown")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "why"), REFUSED, ids=[str(given) for given, _ in REFUSED])

@@ -4,7 +4,6 @@ import errno
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from reput.broker.writer.recovery import LogEnd, LogRecovery
 from reput.jobs import cli
 from reput.jobs.engines.engine import Engine
 from reput.jobs.expire import expire
-from reput.jobs.in_place.recover import Recovered
 from reput.jobs.recover import recover
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.dispatch.scan import scan_rules
@@ -228,7 +226,7 @@ def test_a_last_segment_that_lacks_its_length(tmp_path: Path) -> None:
     assert not run(store).needed
 
 
-def test_a_dry_run_says_what_would_be_done(tmp_path: Path) -> None:
+def test_a_dry_run_says_what_would_be_done_and_a_killed_one_s_staging_goes(tmp_path: Path) -> None:
     store = made(tmp_path / "store", 50)
     shutil.rmtree(store / "consumequeue" / "T1")
     crash(store)
@@ -239,9 +237,6 @@ def test_a_dry_run_says_what_would_be_done(tmp_path: Path) -> None:
     assert len(about.written) == 3
     assert "would recover" in about.text()
     assert states(store) == before
-
-
-def test_a_killed_recoverys_staging_goes(tmp_path: Path) -> None:
     store = made(tmp_path / "store", 50)
     left = store / f".reput-recover-{'0' * 32}"
     left.mkdir()
@@ -284,8 +279,7 @@ class Recovery:
                 files.create(path).write_at(0, content)
         for path, content in (
             ("abort", b"1"), ("checkpoint", bytes(4096)), ("consumequeue/T/0/0", b"wrong"),
-            ("consumequeue/T/9/0", b"extra"), ("lock", b"lock"),
-        ):  # fmt: skip
+            ("consumequeue/T/9/0", b"extra"), ("lock", b"lock")):  # fmt: skip
             if "/" in path:
                 files.make_folder(path.rpartition("/")[0])
             files.create(path).write_at(0, content)
@@ -508,18 +502,6 @@ def test_what_expires_goes_on_each_disk(tmp_path: Path) -> None:
     left = [*(store / "commitlog").iterdir(), *other.glob("0*")]
     assert [int(path.name) for path in left] == [about.log_start]
     assert not run(store, settings=given).needed
-
-
-@pytest.mark.parametrize(("about", "code"),
-                         [({}, 0), ({"written": ["q"], "done": True}, 0), ({"written": ["q"]}, 1),
-                          ({"left_out": ["m"]}, 1), ({"lost_past_end": 1}, 1)])  # fmt: skip
-def test_the_exit_code_says_what_is_to_do_and_what_is_lost(
-    about: dict[str, Any], code: int, tmp_path: Path, monkeypatch, commands_in_process: None
-) -> None:
-    (tmp_path / "commitlog").mkdir()
-    recovered = Recovered(str(tmp_path), "5.3.3", 0, "", **about)
-    monkeypatch.setattr("reput.jobs.recover.recover", lambda *_: recovered)
-    assert cli.main(["recover", str(tmp_path), "--yes"]) == code
 
 
 def test_what_keeps_a_broker_from_its_start_is_said_also_where_nothing_is_to_do(

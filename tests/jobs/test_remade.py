@@ -65,8 +65,7 @@ def test_the_life_that_the_queue_has_is_derived_again(seed: int, on_damage: str)
     storage = begun(log)
     assert places(storage) == log.places[-NEW:]
     summary = run(
-        STORE, OUTPUT, Session(seed), storage=storage, on_damage=on_damage, **GIVEN
-    )  # fmt: skip
+        STORE, OUTPUT, Session(seed), storage=storage, on_damage=on_damage, **GIVEN)  # fmt: skip
     assert places(storage, f"{OUTPUT}/{QUEUE}") == log.places[-NEW:]
     assert summary.in_no_queue == []
     assert [line for line in summary.warnings if f"{OLD} messages" in line] == [
@@ -172,8 +171,7 @@ def test_a_conversion_leaves_the_earlier_life_out(drop: tuple[str, ...], remade:
     log = log_of_two_lives()
     storage = storage_of(log.log) if remade else begun(log)
     summary = convert(
-        Session(), STORE, OUTPUT, storage=storage, drop=drop, remade=remade, **GIVEN
-    )  # fmt: skip
+        Session(), STORE, OUTPUT, storage=storage, drop=drop, remade=remade, **GIVEN)  # fmt: skip
     assert len(places(storage, f"{OUTPUT}/{QUEUE}")) == NEW
     assert summary.messages == NEW + (0 if drop else OTHER)
     assert summary.left_out == []

@@ -108,8 +108,7 @@ def test_one_flipped_bit_costs_one_message_and_no_offset(number: int, splits: in
         message = log.messages[number]
         size, _, _, queue_id, _, queue_offset, own_place = struct.unpack_from(">iIiiiqq", filler)
         assert (size, queue_id, queue_offset, own_place) == (
-            len(before), message.queue_id, message.queue_offset, place
-        )  # fmt: skip
+            len(before), message.queue_id, message.queue_offset, place)  # fmt: skip
         assert b"TAGS\x01REPUT_LOST\x02" in filler
         assert queue(storage, message.queue_id)[message.queue_offset] == place
     assert summary.fillers == 1

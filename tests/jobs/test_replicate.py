@@ -183,7 +183,7 @@ REFUSED: dict[str, Callable[[Path, Path], object]] = {
 
 
 @pytest.mark.parametrize("said", REFUSED)
-def test_another_log_is_refused(said: str, target: Path, source: Path) -> None:
+def test_another_log_or_target_is_refused(said: str, target: Path, source: Path) -> None:
     run(source, target)
     REFUSED[said](source, target)
     before = log_of(target)
@@ -191,16 +191,6 @@ def test_another_log_is_refused(said: str, target: Path, source: Path) -> None:
     with pytest.raises(error, match=said):
         run(source, target)
     assert log_of(target) == before
-
-
-def test_a_target_in_use_is_refused(target: Path, source: Path) -> None:
-    run(source, target)
-    release = DiskFiles(str(target)).lock("lock")
-    try:
-        with pytest.raises(StoreInUse):
-            run(source, target)
-    finally:
-        release()
 
 
 def test_what_differs_in_the_midst_is_found_where_all_is_compared(
@@ -332,7 +322,7 @@ def test_queues_without_their_log_stay(target: Path, source: Path) -> None:
     assert derived(target) == before
 
 
-def test_a_copied_store_is_asked_about(target: Path, source: Path) -> None:
+def test_a_copied_store_is_asked_about_and_one_in_use_refused(target: Path, source: Path) -> None:
     shutil.copytree(source, target)
     asked = []
 
@@ -346,6 +336,13 @@ def test_a_copied_store_is_asked_about(target: Path, source: Path) -> None:
     make_store(source, 44)
     run(source, target)
     assert log_of(target) == log_of(source)
+    run(source, target)
+    release = DiskFiles(str(target)).lock("lock")
+    try:
+        with pytest.raises(StoreInUse):
+            run(source, target)
+    finally:
+        release()
 
 
 def test_config_that_somebody_changed_stays(target: Path, source: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.cli import main
 from reput.jobs.report import Reported, report
 from reput.store_format.faults import StoreError
 from tests.in_process import Session
@@ -58,15 +57,6 @@ def test_nothing_is_written_into_the_store(store: str, place: str) -> None:
     with pytest.raises(StoreError):
         written(store, Path(store) / place)
     assert not (Path(store) / place).exists()
-
-
-@pytest.mark.parametrize(("sound", "code"), [(True, 0), (None, 0), (False, 1)])
-def test_the_exit_code_says_whether_the_check_found_something(
-    sound: bool | None, code: int, store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    done = Reported("p.html", 1, sound, "", {})
-    monkeypatch.setattr("reput.jobs.report.report", lambda *_: done)
-    assert main(["report", store, "--output", f"{tmp_path}/p.html", "--no-check"]) == code
 
 
 def test_its_text_tells_what_is_not_known_but_for_the_check() -> None:

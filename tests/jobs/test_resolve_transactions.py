@@ -69,20 +69,6 @@ def test_what_cannot_be_decided_is_refused(store: str, monkeypatch: pytest.Monke
         dry(store, "commit")
 
 
-@pytest.mark.parametrize(
-    ("about", "code"),
-    [({"done": True}, 0), ({"needed": True}, 1), ({"refused": ["b"], "done": True}, 1),
-     ({"otherwise": ["a: committed"], "done": True}, 1), ({"stopped": 143, "done": True}, 143)],
-)  # fmt: skip
-def test_the_exit_code_says_what_was_not_done_as_decided(
-    about: dict[str, Any], code: int, store: str, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    report = ResolveReport(store, **about)
-    monkeypatch.setattr("reput.jobs.resolve_transactions.resolve_transactions", lambda _: report)
-    words = ("resolve-transactions", store, "--yes", "--decide", "commit")
-    assert asked(capsys, *words)[0] == code
-
-
 def test_the_command_says_with_its_code_whether_there_is_something_to_do(
     store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,29 +97,24 @@ def test_of_several_stores_all_are_there_or_none(
         restore(Session(), str(made.root), str(out), at=T0 + 30_000)
 
 
-def test_each_of_several_stores_says_all_that_it_has(made: Repository, tmp_path, capsys) -> None:
-    shutil.copytree(made.root / "broker-a", made.root / "broker-b")
-    words = ["restore", str(made.root), "--at", "now", "--output", str(tmp_path / "out")]
-    assert cli.main(words) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines.count(next(line for line in lines if line.startswith("  log "))) == 2
-
-
-def test_a_store_is_written_anew(made: Repository, tmp_path: Path) -> None:
+def test_a_store_is_written_anew_and_each_of_several_says_all_that_it_has(
+    made: Repository, tmp_path, capsys
+) -> None:
     about = restore(Session(), str(made.root), str(tmp_path / "out"), at=T0 + 45_000,
                     to_settings={"mappedFileSizeCommitLog": "4096"})  # fmt: skip
     sizes = {path.stat().st_size for path in (tmp_path / "out/commitlog").iterdir()}
     assert sizes == {4096}
     assert about.stores[0].messages == 46
+    shutil.copytree(made.root / "broker-a", made.root / "broker-b")
+    words = ["restore", str(made.root), "--at", "now", "--output", str(tmp_path / "all")]
+    assert cli.main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines.count(next(line for line in lines if line.startswith("  log "))) == 2
 
 
-@pytest.mark.parametrize(
-    ("out", "what"),
-    [
-        ("repo", "is"), ("repo/broker-a/new", "lies inside"), (".", "holds"),
-        ("full", "is not empty"), ("whole", "is not empty"), ("file", "is not a folder"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("out", "what"), [
+    ("repo", "is"), ("repo/broker-a/new", "lies inside"), (".", "holds"),
+    ("full", "is not empty"), ("whole", "is not empty"), ("file", "is not a folder")])  # fmt: skip
 def test_a_folder_that_is_not_for_it_stays(made: Repository, tmp_path, out: str, what: str) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine").write_text("mine")

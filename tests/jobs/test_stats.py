@@ -59,6 +59,7 @@ def test_a_group_is_in_a_retry_topics_name_or_sent_the_half_message(tmp_path, ca
     log.put("T")
     found = rows(capsys, "stats", put_store(tmp_path, log), "--by", "group")
     assert only(found, "group", "records") == [("", 1), ("g", 2), ("shop", 1)]
+    assert (_utf8("T\ud800"), _utf8("T"), _utf8(7)) == ("T?", "T", 7)
 
 
 @pytest.mark.parametrize("by", ["", "topics", "topic,topic", "topic,", "Topic"])
@@ -96,7 +97,3 @@ def test_what_is_left_out_is_counted_and_what_is_lacking_is_in_the_exit_code(
         file.seek(127 + 4)  # the second record's magic number
         file.write(b"x")
     assert asked(capsys, "stats", store)[0] == 1
-
-
-def test_half_a_surrogate_pair_can_be_in_a_parquet_file() -> None:
-    assert (_utf8("T\ud800"), _utf8("T"), _utf8(7)) == ("T?", "T", 7)

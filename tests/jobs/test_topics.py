@@ -14,14 +14,10 @@ from tests.store_format.fate.logs import T0, SmallLog
 CONFIG = "store/config/topics.json"
 
 
-@pytest.mark.parametrize(
-    ("topic", "kind"),
-    [
-        ("T", "normal"), ("%RETRY%g", "retry"), ("%DLQ%g", "dlq"), ("%LMQ%q", "lmq"),
-        ("SCHEDULE_TOPIC_XXXX", "system"), ("RMQ_SYS_TRANS_HALF_TOPIC", "system"),
-        ("rmq_sys_wheel_timer", "system"), ("RETRY", "normal"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("topic", "kind"), [
+    ("T", "normal"), ("%RETRY%g", "retry"), ("%DLQ%g", "dlq"), ("%LMQ%q", "lmq"),
+    ("SCHEDULE_TOPIC_XXXX", "system"), ("RMQ_SYS_TRANS_HALF_TOPIC", "system"),
+    ("rmq_sys_wheel_timer", "system"), ("RETRY", "normal")])  # fmt: skip
 def test_a_topics_kind_is_in_its_name(tmp_path, capsys, topic: str, kind: str) -> None:
     log = SmallLog()
     log.put(topic)
@@ -37,8 +33,7 @@ def test_a_topics_queues_count_together(tmp_path: Path, capsys: pytest.CaptureFi
     store = put_store(tmp_path, log, configured)
     found = rows(capsys, "topics", store, "--scan")
     assert only(found, "topic", "queues", "messages", "configured") == [
-        ("T", 2, 3, False), ("U", 1, 1, True),
-    ]  # fmt: skip
+        ("T", 2, 3, False), ("U", 1, 1, True)]  # fmt: skip
     assert only(found, "minTimestamp", "maxTimestamp")[0] == (T0, T0 + 3000)
     _, out, _ = asked(capsys, "topics", store, "--scan")
     assert [line.endswith("not configured") for line in out] == [False, True, False]
@@ -68,5 +63,4 @@ def test_rates_are_messages_in_equal_spans_from_the_oldest_to_the_newest(tmp_pat
     # 9,001 ms in three spans of 3,001: up to 3.0 s, 6.0 s and the rest
     assert [line.split()[0] for line in out[1:]] == ["T", "U"]
     assert [line.split()[-4:] for line in out[1:]] == [
-        ["3.001", "2", "0", "2"], ["3.001", "1", "0", "0"],
-    ]  # fmt: skip
+        ["3.001", "2", "0", "2"], ["3.001", "1", "0", "0"]]  # fmt: skip

@@ -27,39 +27,25 @@ def told(capsys: pytest.CaptureFixture[str], store: str, key: str) -> list[str]:
     return [" ".join(line.split()[1:]) for line in out[1:]]
 
 
-def test_a_delayed_messages_life(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    delayed, delivered = told(capsys, lived(tmp_path), "d")
+def test_lives_of_a_delayed_a_half_a_plain_and_no_message(tmp_path: Path, capsys) -> None:
+    store = lived(tmp_path)
+    delayed, delivered = told(capsys, store, "d")
     assert delayed.startswith("delayed SCHEDULE_TOPIC_XXXX/2 0 ")
     # level 3 waits 10 s from the second record's time on
     assert "to Orders/1, level 3, due 2023-11-14T22:13:31.000Z, " in delayed
     assert delivered.startswith("delivered Orders/1 ")
-
-
-def test_the_id_may_come_after_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = lived(tmp_path)
-    assert asked(capsys, "trace", store, "--scan", "d") == asked(
-        capsys, "trace", store, "d", "--scan"
-    )
-
-
-def test_a_transactions_life(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    half, committed, op = told(capsys, lived(tmp_path), "t")
+    after = asked(capsys, "trace", store, "--scan", "d")
+    assert after == asked(capsys, "trace", store, "d", "--scan")
+    half, committed, op = told(capsys, store, "t")
     assert half == "half RMQ_SYS_TRANS_HALF_TOPIC/0 0 0 to Orders/1, committed"
     assert committed.startswith("committed Orders/1 0 ")
     assert op.startswith("op RMQ_SYS_TRANS_OP_HALF_TOPIC/0 0 ")
-
-
-def test_a_messages_only_record_has_no_more_to_tell(tmp_path, capsys) -> None:
-    store = lived(tmp_path)
     [line] = told(capsys, store, "p")
     assert line.startswith("put Orders/0 0 ")
     assert len(line.split()) == 4
     found = rows(capsys, "trace", store, "--message-id", "p", "--scan")
     assert only(found, "event", "realTopic", "level", "due") == [("put", None, None, None)]
-
-
-def test_an_unknown_id_has_no_life(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = asked(capsys, "trace", lived(tmp_path), "--message-id", "nobody")
+    code, out, err = asked(capsys, "trace", store, "--message-id", "nobody")
     assert (code, out) == (0, [])
     assert any("nothing was found" in line for line in err)
 
@@ -95,11 +81,9 @@ def test_clients_tell_who_sent_and_who_consumed(tmp_path: Path, capsys) -> None:
         "005+08:00 makers sent 127.0.0.1 3 - success",
         "009+08:00 makers ended 127.0.0.1 - - UNKNOW",
         "013+08:00 g consumed 127.0.0.1 7 0 failed, EXCEPTION",
-        "020+08:00 g consumed 127.0.0.1 0 1 success",
-        "030+08:00 lost consuming 127.0.0.1 - 0",
+        "020+08:00 g consumed 127.0.0.1 0 1 success", "030+08:00 lost consuming 127.0.0.1 - 0",
         "- later has not reached it - - 0 by its offset 0 in Orders/0: weaker than a trace",
-        "- quiet has passed it - - 0 by its offset 1 in Orders/0: weaker than a trace",
-    ]
+        "- quiet has passed it - - 0 by its offset 1 in Orders/0: weaker than a trace"]  # fmt: skip
     assert len([line for line in err if "trace at" in line and "cannot be read" in line]) == 1
 
 
@@ -108,8 +92,7 @@ def test_clients_may_have_told_another_topic(tmp_path: Path, capsys) -> None:
     found = rows(capsys, "trace", store, "p", "--trace-topic", "Told", "--scan")
     assert only(found, "event", "group")[1] == ("sent", "makers")
     assert {row["event"] for row in rows(capsys, "trace", store, "p")} == {
-        "put", "has passed it", "has not reached it",
-    }  # fmt: skip
+        "put", "has passed it", "has not reached it"}  # fmt: skip
     # of a message that the log has no more, what was told of it is left
     assert [row["event"] for row in rows(capsys, "trace", store, "q", "--trace-topic", "Told")] == [
         "consuming"

@@ -58,13 +58,10 @@ def test_times_that_go_back(ahead: int) -> None:
 
 
 @pytest.mark.parametrize("numbers", [range(0, 60, 2), [30], range(0, 60, 5)])
-def test_several_hosts(numbers: Iterable[int]) -> None:
+def test_several_hosts_and_one_record_without_a_crc(numbers: Iterable[int]) -> None:
     """A broker whose address was another one, for a while or now and then, a bit beside it too."""
     made = born_before(messages(60, 2))
     quiet(damaged(changed(made, numbers, store_host=b"\x7f\0\0\3" + HOST[4:]), 1 << 14))
-
-
-def test_one_record_without_a_crc_among_others() -> None:
     quiet(damaged(changed(messages(60, 2, crc_property=True), [30], crc_property=False), 1 << 14))
 
 
@@ -137,8 +134,7 @@ def test_a_page_is_lost_and_nothing_else_is_doubted() -> None:
                         born_timestamp=START + 86_400_000 - 3)  # fmt: skip
     made[160:] = [
         replace(m, store_timestamp=m.store_timestamp - 7_200_000,
-                born_timestamp=m.born_timestamp - 7_200_000) for m in made[160:]
-    ]  # fmt: skip
+                born_timestamp=m.born_timestamp - 7_200_000) for m in made[160:]]  # fmt: skip
     log = damaged(made, 1 << 16)
     log.put(8192, bytes(512))
     (found,) = salvage(log.log).summary.damage["ranges"]

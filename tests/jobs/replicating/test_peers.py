@@ -77,26 +77,18 @@ def says(body: bytes) -> Callable[[socket.socket, Command], None]:
     return lambda connected, asked: connected.sendall(answer(asked, body))
 
 
-@pytest.mark.parametrize(
-    ("talk", "said"),
-    [
-        (drip, "timed out"),
-        (raw(b"\xff" * 4096), "a frame of -1 bytes"),
-        (raw(struct.pack(">ii", (1 << 31) - 1, 8)), "a frame of 2147483647 bytes"),
-        (raw(b"HTTP/1.1 200 OK\r\n\r\n"), "a frame of 1213486160 bytes"),
-        (endless, "timed out"),
-        (raw(b""), "was closed before the answer"),
-        (says(b""), "the route cannot be read"),
-        (says(b"\xff"), "the route cannot be read"),
-        (says(b"[" * 99_999), "the route cannot be read"),
-        (says(b'{"brokerDatas":[{}],"queueDatas":[]}'), "the route cannot be read"),
-        (says(b'{"brokerDatas":7,"queueDatas":{}}'), "the route cannot be read"),
-        (says(route(writeQueueNums="x")), "the route cannot be read"),
-        (says(route().replace(b":1\"", b":99999\"")), "the route names a broker at"),
-        (says(route().replace(b":1\"", b"\"")), "the route names a broker at"),
-        (lambda connected, asked: connected.sendall(answer(asked, code=1)), "1 so it is"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("talk", "said"), [
+    (drip, "timed out"), (raw(b"\xff" * 4096), "a frame of -1 bytes"),
+    (raw(struct.pack(">ii", (1 << 31) - 1, 8)), "a frame of 2147483647 bytes"),
+    (raw(b"HTTP/1.1 200 OK\r\n\r\n"), "a frame of 1213486160 bytes"), (endless, "timed out"),
+    (raw(b""), "was closed before the answer"), (says(b""), "the route cannot be read"),
+    (says(b"\xff"), "the route cannot be read"), (says(b"[" * 99_999), "the route cannot be read"),
+    (says(b'{"brokerDatas":[{}],"queueDatas":[]}'), "the route cannot be read"),
+    (says(b'{"brokerDatas":7,"queueDatas":{}}'), "the route cannot be read"),
+    (says(route(writeQueueNums="x")), "the route cannot be read"),
+    (says(route().replace(b":1\"", b":99999\"")), "the route names a broker at"),
+    (says(route().replace(b":1\"", b"\"")), "the route names a broker at"),
+    (lambda connected, asked: connected.sendall(answer(asked, code=1)), "1 so it is")])  # fmt: skip
 def test_what_is_no_route_is_one_error(
     talk: Callable[[socket.socket, Command], None], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

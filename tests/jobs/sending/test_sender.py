@@ -67,9 +67,7 @@ def test_all_are_sent_once_and_then_no_more(store: str, batch: int, ordered: boo
             parts = [each.bodies for each in there.brokers.values()]
             assert parts == [bodies(), []]
             assert {(q, row["toQueue"]) for row in rows for q in [row["queueId"]]} == {
-                (0, 0),
-                (1, 1),
-            }
+                (0, 0), (1, 1)}  # fmt: skip
 
 
 def test_a_batch_has_one_queue_of_a_source_in_order_and_any_else(store: str) -> None:

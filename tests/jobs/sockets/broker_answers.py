@@ -51,8 +51,7 @@ def prepared(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
             topics[topic.name] = {
                 "topicName": topic.name, "readQueueNums": queues, "writeQueueNums": queues,
                 "perm": 6, "topicSysFlag": 0, "topicFilterType": "SINGLE_TAG", "order": False,
-                "attributes": golden.topic_attributes.get(topic.name, {}),
-            }  # fmt: skip
+                "attributes": golden.topic_attributes.get(topic.name, {})}  # fmt: skip
     (store / "config").mkdir(exist_ok=True)
     (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": topics}))
     # nothing that is due is delivered, so that the log stays as it is
@@ -70,12 +69,9 @@ def requests(store: Path) -> Iterator[Command]:
     draw = random.Random(7)
     with open_store(str(store)) as opened:
         queues = opened.queues()
-        some = {
-            (row.topic, row.queue_id): list(
-                opened.messages(row.topic, row.queue_id, max(row.min_offset, 0), 60)
-            )
-            for row in queues
-        }
+        some = {(row.topic, row.queue_id): list(
+            opened.messages(row.topic, row.queue_id, max(row.min_offset, 0), 60))
+                for row in queues}  # fmt: skip
     for row in draw.sample(queues, min(len(queues), 14)):
         topic, queue, end = row.topic, row.queue_id, row.max_offset
         near = {-1, 0, 1, end - 1, end, end + 1, end + 99, row.min_offset - 1, row.min_offset}
@@ -100,8 +96,7 @@ def requests(store: Path) -> Iterator[Command]:
                 for boundary in ({}, {"boundaryType": "lower"}, {"boundaryType": "UPPER"}):
                     yield request(
                         RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timestamp=stamp + more, **at,
-                        **boundary,
-                    )  # fmt: skip
+                        **boundary)  # fmt: skip
         for message in messages[:4]:
             for key in message.keys[:2]:
                 window = {"beginTimestamp": 0, "endTimestamp": _FAR}

@@ -30,8 +30,7 @@ def fields(group: str, topic: str = TOPIC, **more: Any) -> dict[str, Any]:
     wanted = {
         "consumerGroup": group, "topic": topic, "queueId": -1, "maxMsgNums": 32,
         "invisibleTime": 60_000, "pollTime": 0, "bornTime": 0, "initMode": 0, "expType": "TAG",
-        "exp": "*", **more,
-    }  # fmt: skip
+        "exp": "*", **more}  # fmt: skip
     return {name: value for name, value in wanted.items() if value is not None}
 
 
@@ -55,8 +54,7 @@ def messages(answer: Answer, broker: str = "reput") -> list[Popped]:
         assert known[key].pop(0) == position
         handle = " ".join(
             [starts[key], said["popTime"], said["invisibleTime"], said["reviveQid"], retry,
-             broker, str(queue), str(position)]
-        )  # fmt: skip
+             broker, str(queue), str(position)])  # fmt: skip
         found.append(Popped(queue, position, handle, times, retry))
     assert not any(known.values())
     return found

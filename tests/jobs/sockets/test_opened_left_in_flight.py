@@ -64,8 +64,7 @@ def test_retry_topics_of_the_dead_broker_are_popped_too(tmp_path: Path) -> None:
     assert peek.fields["restNum"] == "4"
     first = pop(asked, "g", "T")
     assert [(each.retry, each.position, each.times) for each in first] == [
-        *(("1", n, 2) for n in range(3)), ("0", 0, 0),
-    ]  # fmt: skip
+        *(("1", n, 2) for n in range(3)), ("0", 0, 0)]  # fmt: skip
     body = batch("g", first[:2], "T")
     assert asked.ask(RequestCode.BATCH_ACK_MESSAGE, body=body).code == ResponseCode.SUCCESS
     asked.now += 60_000

@@ -195,8 +195,7 @@ def test_a_queue_without_a_file_has_no_message(growing: Growing) -> None:
     for topic, least in (("T", "0"), ("B", "-1")):
         answers = [ask(broker, pull(topic, 2, offset)) for offset in (0, 5)]
         assert [each.code for each in answers] == [
-            ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED,
-        ]  # fmt: skip
+            ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED]  # fmt: skip
         assert {each.fields["nextBeginOffset"] for each in answers} == {"0"}
         minimum = ask(broker, request(RequestCode.GET_MIN_OFFSET, topic=topic, queueId=2))
         assert minimum.fields == {"offset": least}
@@ -206,13 +205,10 @@ def test_the_boundary_of_a_time_is_obeyed_from_5_1_4_on(growing: Growing) -> Non
     between = BEGIN + 5_000  # messages 0 and 1; queue 0 has 0 and 2
     for release, offsets in (("5.1.2", ["1", "1"]), ("5.1.4", ["1", "0"])):
         broker = open_broker(ServedSource(str(growing.path), release, SIZES), lambda _: None)
-        found = [
-            ask(broker, request(
-                RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, topic="T", queueId=0, timestamp=between,
-                boundaryType=boundary,
-            )).fields["offset"]
-            for boundary in ("lower", "upper")
-        ]  # fmt: skip
+        found = [ask(broker, request(
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, topic="T", queueId=0, timestamp=between,
+            boundaryType=boundary)).fields["offset"]
+                 for boundary in ("lower", "upper")]  # fmt: skip
         assert found == offsets
 
 

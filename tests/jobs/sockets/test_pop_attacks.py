@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from reput.broker.serving import popped
 from reput.broker.serving.broker import Answer
 from reput.broker.serving.groups import MOST_QUEUES
 from reput.broker.serving.handles import ORDER_QUEUE
-from reput.broker.serving.popped import MOST_OF_GROUP, MOST_POINTS
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests import golden_stores
 from tests.jobs.sockets.asked import TOPIC, Asked, opened
@@ -74,8 +74,7 @@ def test_handles_that_were_never_given(serving, group, revive, most) -> None:
                  for first in range(1, _HANDLES, _BATCH)}  # fmt: skip
         assert serving.memory() - before < most
         assert codes == {
-            ResponseCode.SUCCESS, *([ResponseCode.SYSTEM_ERROR] if revive else [])
-        }  # fmt: skip
+            ResponseCode.SUCCESS, *([ResponseCode.SYSTEM_ERROR] if revive else [])}  # fmt: skip
         # nothing of what was given is acknowledged by that: the group's next pop goes on behind it
         assert [each.position for each in given] == list(range(32))
         following = _popped(peer, "g", queueId=0, invisibleTime=_INVISIBLE)
@@ -96,22 +95,24 @@ def test_offsets_of_so_many_groups_at_most_are_kept_of_acknowledgements() -> Non
     assert pop(asked, "g1", queueId=0)
 
 
-def test_groups_that_never_acknowledge() -> None:
+def test_groups_that_never_acknowledge(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is given so much and no more, all together too; then one that does acknowledge is the
     one that goes on.
     """
-    asked = Asked(opened())
+    asked, most, of_group = Asked(opened()), 10_000, 2_000  # a tenth of what there may be
+    monkeypatch.setattr(popped, "MOST_POINTS", most)
+    monkeypatch.setattr(popped, "MOST_OF_GROUP", of_group)
 
     def pop_one(group: str) -> list[Popped]:
         asked.broker.offsets.commit(group, TOPIC, 0, 0)  # the store has not so many messages
         return pop(asked, group, queueId=0, maxMsgNums=1, invisibleTime=_INVISIBLE)
 
-    full = MOST_POINTS // MOST_OF_GROUP
+    full = most // of_group
     for number in range(full):
-        given = [pop_one(f"never{number}") for _ in range(MOST_OF_GROUP)]
+        given = [pop_one(f"never{number}") for _ in range(of_group)]
         assert all(given)
         assert pop_one(f"never{number}") == []
-    assert len(asked.broker.in_flight) == MOST_POINTS
+    assert len(asked.broker.in_flight) == most
     assert pop_one("other") == []
     (last,) = given[-1]
     group = f"never{full - 1}"
@@ -122,7 +123,7 @@ def test_groups_that_never_acknowledge() -> None:
     asked.now += _INVISIBLE
     again = pop(asked, group, queueId=0, exp="nothing")
     assert {each.times for each in again} == {1}
-    assert len(asked.broker.in_flight) <= MOST_POINTS
+    assert len(asked.broker.in_flight) <= most
 
 
 def test_a_group_that_never_acknowledges_is_given_the_same_again_and_again(serving) -> None:

@@ -13,7 +13,12 @@ from tests.logs import Log
 
 def table(store: Path | str, **options: Any) -> pa.Table:
     """All rows of `spark.read.format("commitlog")` with these options, in the parts' order."""
-    source = CommitLogSource({"path": str(store), **{n: str(v) for n, v in options.items()}})
+    return table_of(CommitLogSource, store, **options)
+
+
+def table_of(kind: Any, store: Path | str, **options: Any) -> pa.Table:
+    """All rows of a source of this kind."""
+    source = kind({"path": str(store), **{n: str(v) for n, v in options.items()}})
     reader = source.reader(source.schema())
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
     for batch in batches:
@@ -24,10 +29,8 @@ def table(store: Path | str, **options: Any) -> pa.Table:
 
 def places(store: Path | str, **options: Any) -> list[int]:
     """The physical offsets of the rows."""
-    found: list[int] = table(store, columns="physicalOffset", **options)[
-        "physicalOffset"
-    ].to_pylist()
-    return found
+    found: pa.Table = table(store, columns="physicalOffset", **options)
+    return found["physicalOffset"].to_pylist()  # type: ignore[no-any-return]
 
 
 def write(log: Log, folder: Path) -> Path:

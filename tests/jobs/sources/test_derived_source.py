@@ -18,7 +18,7 @@ from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from tests import golden_stores
-from tests.jobs.sources.derived_table import table
+from tests.jobs.sources.reading import table_of as table
 from tests.quiet.small_stores import made
 
 # queues of both kinds, and several index files

@@ -4,6 +4,7 @@ import json
 import struct
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,9 @@ def test_a_golden_store_has_the_rows_of_the_slow_reference(name: str) -> None:
         assert len(row["properties"]) == len(known)
         assert row["keys"] == [word for word in known.get("KEYS", "").split(" ") if word]
         assert (row["topic"], row["queueId"], row["queueOffset"]) == (
-            message.topic, message.queue_id, message.queue_offset
-        )  # fmt: skip
+            message.topic, message.queue_id, message.queue_offset)  # fmt: skip
         assert (row["size"], row["sysFlag"], row["storeTimestampMillis"], row["body"]) == (
-            message.size, message.sys_flag, message.store_timestamp, message.body
-        )  # fmt: skip
+            message.size, message.sys_flag, message.store_timestamp, message.body)  # fmt: skip
         assert (row["tags"], row["uniqueKey"]) == (known.get("TAGS"), known.get("UNIQ_KEY"))
 
 
@@ -215,9 +214,12 @@ def test_rows_are_chosen_by_topic_time_and_place(tmp_path: Path) -> None:
     assert places(store, subscribe="None") == []
 
 
-def test_a_store_with_no_messages_is_no_row(tmp_path: Path) -> None:
+def test_a_store_with_no_messages_is_no_row_and_types_are_spark_s(tmp_path: Path) -> None:
     log = Damaged([], {0: bytearray(4096), 4096: bytearray(4096)}, [])
     assert places(write(log.log, tmp_path)) == []
+    found = table(write(damaged(messages(3)).log, tmp_path))
+    assert found.schema.equals(SCHEMA)
+    assert found.schema.field("storeTimestamp").type == pa.timestamp("us", "UTC")
 
 
 def test_nothing_before_the_first_segment_is_asked_for(tmp_path: Path) -> None:
@@ -229,12 +231,6 @@ def test_nothing_before_the_first_segment_is_asked_for(tmp_path: Path) -> None:
         places(tmp_path, startingOffsets=0)
     assert places(tmp_path, startingOffsets=0, failOnDataLoss="false") == places(tmp_path)
     assert len(places(tmp_path)) == 30
-
-
-def test_types_are_those_that_spark_has(tmp_path: Path) -> None:
-    found = table(write(damaged(messages(3)).log, tmp_path))
-    assert found.schema.equals(SCHEMA)
-    assert found.schema.field("storeTimestamp").type == pa.timestamp("us", "UTC")
 
 
 def test_rows_as_spark_has_them_of_kafka(tmp_path: Path) -> None:
@@ -254,23 +250,17 @@ def test_rows_as_spark_has_them_of_kafka(tmp_path: Path) -> None:
     assert few.column_names == ["offset", "partition"]
 
 
-@pytest.mark.parametrize(
-    ("options", "wanted"),
-    [
-        ({"startingOffsets": {"T": {"0": 3, "2": -2}}}, lambda q, o, at: q or o >= 3),
-        ({"endingOffsets": {"T": {"0": 3, "1": -1}}}, lambda q, o, at: q or o < 3),
-        ({"assign": {"T": [0, 2]}}, lambda q, o, at: q != 1),
-        ({"assign": {"U": [0]}}, lambda q, o, at: False),
-        ({"assign": {}}, lambda q, o, at: False),
-        ({"assign": {"T": [1]}, "startingOffsets": {"T": {"1": 2}},
-          "endingOffsets": {"T": {"1": 4}}}, lambda q, o, at: q == 1 and 2 <= o < 4),
-        ({"startingOffsetsByTimestamp": {"T": {"1": START + 30}}},
-         lambda q, o, at: q != 1 or at >= 30),
-        ({"endingOffsetsByTimestamp": {"T": {"1": START + 30}}, "subscribe": "T"},
-         lambda q, o, at: q != 1 or at < 30),
-        ({"startingOffsets": {"other": {"0": 9}}}, lambda q, o, at: True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "wanted"), [
+    ({"startingOffsets": {"T": {"0": 3, "2": -2}}}, lambda q, o, at: q or o >= 3),
+    ({"endingOffsets": {"T": {"0": 3, "1": -1}}}, lambda q, o, at: q or o < 3),
+    ({"assign": {"T": [0, 2]}}, lambda q, o, at: q != 1),
+    ({"assign": {"U": [0]}}, lambda q, o, at: False), ({"assign": {}}, lambda q, o, at: False),
+    ({"assign": {"T": [1]}, "startingOffsets": {"T": {"1": 2}},
+      "endingOffsets": {"T": {"1": 4}}}, lambda q, o, at: q == 1 and 2 <= o < 4),
+    ({"startingOffsetsByTimestamp": {"T": {"1": START + 30}}}, lambda q, o, at: q != 1 or at >= 30),
+    ({"endingOffsetsByTimestamp": {"T": {"1": START + 30}}, "subscribe": "T"},
+     lambda q, o, at: q != 1 or at < 30),
+    ({"startingOffsets": {"other": {"0": 9}}}, lambda q, o, at: True)])  # fmt: skip
 def test_queues_begin_and_end_as_kafkas_options_say(log, options, wanted, tmp_path) -> None:
     store = write(log.log, tmp_path)
     given = {n: v if isinstance(v, str) else json.dumps(v) for n, v in options.items()}
@@ -310,24 +300,18 @@ def flat(batches: list[list[int]]) -> list[int]:
 
 
 def test_a_growing_log_is_followed_record_by_record(log: Damaged, tmp_path: Path) -> None:
+    """One whose end is not written yet waits, be it its last byte that lacks."""
     reader = stream(write(up_to(log, 1), tmp_path))
     at = reader.initialOffset()
     found: list[int] = []
+    torn = {2: log.size(2) - 1, 25: 50}
     for count in (1, 2, 3, 3, 25, 26, 60):
-        write(up_to(log, count, torn=50 if count == 25 else 0), tmp_path)
+        write(up_to(log, count, torn=torn.get(count, 0)), tmp_path)
         end = reader.latestOffset(at, ALL)
         found += rows(reader, at, end)
         assert found == log.places[:count]
         at = end
     assert reader.reportLatestOffset() == {"physicalOffset": at["physicalOffset"]}
-
-
-def test_a_record_whose_end_is_not_written_yet_waits(tmp_path: Path) -> None:
-    log = damaged(messages(3))
-    store = write(up_to(log, 1, torn=log.size(1) - 1), tmp_path)
-    reader = stream(store)
-    end = reader.latestOffset(reader.initialOffset(), ALL)
-    assert rows(reader, reader.initialOffset(), end) == log.places[:1]
 
 
 def test_a_limit_parts_the_log_and_loses_nothing(log: Damaged, tmp_path: Path) -> None:
@@ -395,22 +379,20 @@ def test_a_segment_that_goes_between_plan_and_task_is_reported(log, tmp_path) ->
             assert list(reader.read(parts[0])) == []
 
 
-def test_another_log_than_the_checkpoints_is_reported(tmp_path: Path) -> None:
-    store = write(damaged(messages(3)).log, tmp_path)
-    with pytest.raises(StoreError, match="it is another log, or was cut"):
-        stream(store).latestOffset({"physicalOffset": 1 << 20}, ALL)
-
-
-def test_another_longer_log_in_the_place_of_the_first_is_reported(tmp_path: Path) -> None:
+def test_another_log_in_the_place_of_the_first_is_reported(tmp_path: Path) -> None:
+    """Whether it is shorter or longer."""
     first = damaged(messages(20))
     store = write(first.log, tmp_path)
+    with pytest.raises(StoreError, match="it is another log, or was cut"):
+        stream(store).latestOffset({"physicalOffset": 1 << 20}, ALL)
     at = stream(store).latestOffset(stream(store).initialOffset(), ALL)
     other = damaged([replace(each, body=each.body[::-1] + b"x") for each in messages(60)])
     write(other.log, store)
-    with pytest.raises(StoreError, match="is not what was read: this is another log"):
-        stream(store).latestOffset(at, ALL)
-    with pytest.raises(StoreError, match="is not what was read: this is another log"):
-        stream(store).partitions(at, {"physicalOffset": other.places[-1]})
+    last = {"physicalOffset": other.places[-1]}
+    for asked in (partial(stream(store).latestOffset, at, ALL),
+                  partial(stream(store).partitions, at, last)):  # fmt: skip
+        with pytest.raises(StoreError, match="is not what was read: this is another log"):
+            asked()
     write(damaged(messages(60)).log, store)
     for start in (at, {"physicalOffset": at["physicalOffset"]}):  # as releases before wrote it
         assert flat(drained(stream(store), start)) == damaged(messages(60)).places[20:]

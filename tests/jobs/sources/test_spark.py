@@ -154,8 +154,7 @@ def test_the_examples_of_the_page_run(spark: "SparkSession", tmp_path: Path) -> 
     store = golden_stores.unpack("tiny_5.3.3").input
     names: dict[str, Any] = {
         "spark": spark, "store": str(store), "out": str(tmp_path / "out"),
-        "checkpoint": str(tmp_path / "checkpoint"), "work": str(tmp_path / "work"),
-    }  # fmt: skip
+        "checkpoint": str(tmp_path / "checkpoint"), "work": str(tmp_path / "work")}  # fmt: skip
     for code in blocks(ROOT / "docs" / "source.md", "python"):
         exec(code, names)
     assert spark.read.parquet(names["out"]).count() == table(store).num_rows

@@ -45,7 +45,7 @@ def refused(store: Path, kind: type[Exception], match: str, settings: dict[str, 
             **more: Any) -> str:  # fmt: skip
     """Refused with this error, and the whole of store and output's surroundings as before."""
     around = store.parent / "around"
-    around.mkdir()
+    around.mkdir(exist_ok=True)
     before = states(store.parent)
     with pytest.raises(kind, match=match) as error:
         rebuild(store, around / "output", settings, **more)

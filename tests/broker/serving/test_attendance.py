@@ -113,6 +113,7 @@ def test_numbers_of_a_subscription_are_javas(asked_heartbeats: Asked) -> None:
         ({"codeSet": ["x"]}, ResponseCode.SYSTEM_ERROR),
         ({"subVersion": None, "expressionType": None, "tagsSet": None}, ResponseCode.SUCCESS),
     ]:
+        asked_heartbeats.broker.consumers = Consumers()
         assert beat(asked_heartbeats, consumerDataSet=subscribing(**more)).code == code
         there = asked_heartbeats.broker.consumers.groups.get("g")
         assert (there is not None) is (code == ResponseCode.SUCCESS)

@@ -290,6 +290,7 @@ def test_a_time_is_at_the_first_message_from_then_on_and_below_0_at_the_end(aske
         assert reset(asked_resets, timestamp=time).code == ResponseCode.SUCCESS
         assert offsets(asked_resets) == [position, 0]
         assert asked_resets.broker.offsets.take_reset("g", "T", 0) == position
+    asked_resets.broker.offsets = GroupOffsets({("g", "T"): {0: 4, 1: 0}})
     for more in ({}, {"offset": -1}):
         said = reset(asked_resets, queueId=0, timestamp=T0 + STEP, **more)
         assert by_queue(said.body) == {("T", 0): 1}

@@ -215,7 +215,7 @@ def test_the_offset_goes_up_to_the_first_message_that_is_not_acknowledged(orders
         (12, 0, UNCHANGED)]:  # fmt: skip
         changes = orders.changes
         assert orders.commit(*QUEUE, position, pop_time) == offset
-        assert (orders.changes, orders.commit(*QUEUE, 10, POPPED)) == (changes, 11)
+        assert orders.changes == changes
     commits = [(11, 10), (11, 10), (10, 14), (14, 15)]
     for position, offset in commits:
         assert orders.blocked_until(None, *QUEUE, POPPED) == 1060

@@ -94,34 +94,6 @@ def _positions(store: Path) -> set[tuple[str, int, int, str]]:
                 for topic in TOPICS for message in asked.messages(topic)}  # fmt: skip
 
 
-def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(tmp_path: Path) -> None:
-    """So `rebuild --queues rocksdb` refuses a batch queue: of a batch RocksDB has the row of its
-    first queueOffset alone, and a queue ends behind the row of its last batch."""
-    version, read = VERSION, {}
-    for kind, given in (("files", {}), ("rocksdb", {"storeType": "defaultRocksDB"})):
-        store = tmp_path / kind
-        with Driver(version) as driver, Broker(version, store, **given) as broker:
-            batch = {"attributes": {"queue.type": "BatchCQ"}, "topic": "Batch", "queues": 1}
-            broker.driver.ask("broker.topic", **batch)
-            client = Client(driver, broker.namesrv)
-            client.send(messages(1), send_timeout_ms=60_000)  # its route leads to the broker
-            for number in range(3):
-                some = [{**m, "t": "Batch", "q": 0} for m in messages(5, 5 * number)]
-                client.send(some, as_batch=True, send_timeout_ms=60_000)
-            broker.catch_up()
-            said, found = "", []
-            try:
-                queues = {"Live0": 1, "Batch": 1}
-                found = client.ask("pull", group="reading", queues=queues)["messages"][1:]
-            except JobFailedError as error:  # the broker answers with an exception of its own
-                said = str(error)
-            assert not said or (kind == "rocksdb" and "NullPointer" in said)
-            read[kind] = [message[7] for message in found]
-    wanted = [m["p"]["KEYS"] for m in messages(15)]
-    assert read["files"] == wanted
-    assert read["rocksdb"] != wanted
-
-
 @pytest.mark.parametrize(("version", "kept"), [("5.3.3", 40), ("5.5.1", 10)])
 def test_levels_that_change_and_a_topic_that_is_made_again(version, kept, tmp_path) -> None:
     """5.3.3 leaves a deleted topic's rows, and its next message goes on behind them."""

@@ -12,7 +12,7 @@ from tests.rocketmq.whole import ledger
 from tests.rocketmq.whole.cases import CASES, Case, Refused, Ways, wrong
 from tests.rocketmq.whole.life import Made, Size, features, live
 from tests.rocketmq.whole.reports import BY_REPUT
-from tests.spread import spread
+from tests.seeds import spread
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(1800)]
 

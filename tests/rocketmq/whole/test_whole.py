@@ -9,7 +9,7 @@ import pytest
 
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.whole import ledger
-from tests.rocketmq.whole.cases import CASES, Case, Refused, Ways, wrong
+from tests.rocketmq.whole.cases import CASES, Case, Refused, Ways
 from tests.rocketmq.whole.life import Made, Size, features, live
 from tests.rocketmq.whole.reports import BY_REPUT
 from tests.seeds import spread
@@ -68,7 +68,7 @@ def each_once(lives: Lives, folder: Path) -> Callable[..., None]:
         served = case.run(ways)
         client = lives.client(version)
         got = ledger.run(served.version, served.store, client, served.expected, served.settings)
-        assert wrong(served, got) == {}, served.said
+        assert (got.wrong(served.expected), served.ended_with) == ({}, 0), served.said
 
     return run
 
@@ -94,22 +94,20 @@ MADE = [(version, queues) for version in RELEASES
         for queues in ("files", "rocksdb")[: 1 + ("rocksdb" in features(version))]]  # fmt: skip
 
 
-def _some(made: list[tuple[str, str]], place: int) -> list[tuple[str, str]]:
-    """One of them, which take turns; all with REPUT_EVERY=1."""
-    return made if os.environ.get("REPUT_EVERY") else [made[place % len(made)]]
+def _each() -> Iterator[tuple[str, str, str]]:
+    """Each case on one of those that do not refuse it, in turn, and on one that does; on all with
+    REPUT_EVERY=1."""
+    for place, (name, case) in enumerate(CASES.items()):
+        able = [made for made in MADE if case.needs <= features(*made)]
+        groups = [[made for made in able if case.is_refused(made[1]) == no] for no in (False, True)]
+        for some in filter(None, groups):
+            every = os.environ.get("REPUT_EVERY")
+            yield from ((*made, name) for made in (some if every else [some[place % len(some)]]))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("version", "queues", "name"),
-    [
-        (*made, name) for place, (name, case) in enumerate(CASES.items())
-        for made in _some([made for made in MADE if case.needs <= features(*made)], place)
-    ],
-)  # fmt: skip
-def test_a_store_is_whole_after(
-    version: str, queues: str, name: str, each_once: Callable[..., None]
-) -> None:
+@pytest.mark.parametrize(("version", "queues", "name"), [*_each()])
+def test_a_store_is_whole_after(version, queues, name, each_once: Callable[..., None]) -> None:
     each_once(name, version, queues)
 
 

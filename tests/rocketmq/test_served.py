@@ -244,9 +244,8 @@ def _call(reported: Any) -> Any:
 
 def _value(reported: Any) -> Any:
     if isinstance(reported, dict):
-        return {
-            name: _value(each) for name, each in reported.items() if name not in _OF_PROCESS_ANSWERS
-        }
+        return {name: _value(each) for name,
+                each in reported.items() if name not in _OF_PROCESS_ANSWERS}  # fmt: skip
     if isinstance(reported, list):
         return sorted((_value(each) for each in reported), key=json.dumps)
     return _OF_OBJECT.sub("*", reported) if isinstance(reported, str) else reported

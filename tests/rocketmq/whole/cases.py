@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.processes import run_words
 from tests.rocketmq.whole.ledger import Expected
 from tests.rocketmq.whole.life import LMQ, READERS, Made, copied
 
@@ -65,7 +66,7 @@ class Ways:
         command = [sys.executable, "-m", "reput", *map(str, words), *told]
         if self.kill_after is not None:
             _killed(command, self.kill_after)
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = run_words(*command, cwd=ROOT)
         self.said += f"$ reput {' '.join(map(str, words))}\n{done.stdout}{done.stderr}"
         if done.returncode == 1 and leaves is not None and leaves.exists():
             self.ended_with = 1

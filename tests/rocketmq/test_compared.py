@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.compare import compare
+from reput import compare, convert, replicate_from
 from reput.jobs.comparing.report import BEHIND, PARTED, CompareReport
-from reput.jobs.convert import convert
 from reput.jobs.engines.local import local_engine
-from reput.jobs.replicate import replicate_from
 from reput.jobs.replicating.target import ReplicaDiffers, Replicated
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 import reput
-from reput.jobs.check import check
+from reput import check, rebuild, verify
 from reput.jobs.install import install_set
 from reput.jobs.judging.rocksdb import NO_ROCKSDB
 from reput.jobs.judging.shown import next_step
-from reput.jobs.rebuild import rebuild
-from reput.jobs.verify import verify
 from reput.store_format.discover.config import config_in_rocksdb, not_derived
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage

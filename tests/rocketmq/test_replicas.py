@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from reput import replicate, replicate_from
 from reput.broker.wire.peers import FLUSH_SLAVE_TIMEOUT, PUT_OK
-from reput.jobs.replicate import replicate, replicate_from
 from reput.jobs.replicating.master import HaMaster, StoreLog
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage

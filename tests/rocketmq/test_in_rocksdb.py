@@ -23,7 +23,6 @@ from tests.jobs.judging.rocksdb_index_rows import rows as index_rows
 from tests.quiet.said import run_check
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import FIVE, SETTINGS
-from tests.rocketmq.live import SETTINGS as REBUILT_SETTINGS
 from tests.rocketmq.live import SETTINGS as SETTINGS_OF_LIVE
 from tests.rocketmq.live import TOPICS, Broker, Client, living, messages, until
 from tests.rocketmq.rocksdb_stores import ALONE
@@ -217,7 +216,7 @@ def test_a_broker_that_begins_with_rocksdb_leaves_out_the_log_s_first_message(
 
 
 # --- Real brokers go on with queues that reput has moved to RocksDB and back.
-SIZES = {name: str(value) for name, value in REBUILT_SETTINGS.items()}
+SIZES = {name: str(value) for name, value in SETTINGS_OF_LIVE.items()}
 A_ROUND = 60
 
 

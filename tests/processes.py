@@ -2,6 +2,7 @@
 
 import encodings.idna  # noqa: F401 (a host's name is read by it; another user may not find it)
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -54,3 +55,14 @@ def tree(process: int) -> Iterator[int]:
             continue
         for child in children:
             yield from tree(int(child))
+
+
+def package_source(to: Path) -> Path:
+    """Copy all that a wheel is built from; returns `to`."""
+    for name in ("reput", "jobs", "udfs", "broker", "store_format"):
+        shutil.copytree(ROOT / name, to / name, symlinks=True,
+                        ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
+    (to / "docs").mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "docs/reput.1"):
+        shutil.copy(ROOT / name, to / name)
+    return to

@@ -13,8 +13,7 @@ import pytest
 
 from reput.jobs.engines.java import java_version
 from tests.golden_stores import as_left
-from tests.package_source import ROOT, package_source
-from tests.processes import run_python, run_words
+from tests.processes import ROOT, package_source, run_python, run_words
 
 _TIMES_MOST = 1.3  # of what the same command costs in a clone, beside which it runs
 

@@ -267,7 +267,7 @@ def test_two_rounds_lose_and_repeat_nothing(version: str, config: Any, tmp_path:
             rebuilt(store, tmp_path / "set", version, "files" if in_rocksdb else "rocksdb")
             before = contents(store / "config")
             assert install_set(str(store), str(tmp_path / "set")).done
-            assert contents(store / "config") == before
+            assert not config or contents(store / "config") == before
 
 
 def test_a_broker_answers_by_an_index_that_reput_built(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from benchmarks.stores import (
     said,
     theirs,
 )
-from tests.package_source import package_source
+from tests.processes import package_source
 from tests.rocketmq.driver import remove_derived
 
 Row = dict[str, Any]

@@ -2,13 +2,21 @@
 
 import encodings.idna  # noqa: F401 (a host's name is read by it; another user may not find it)
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
+
+
+def run_words(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    """A command, and what it said; more: of subprocess.run."""
+    given = {"capture_output": True, "text": True, "check": False, **more}
+    return subprocess.run([str(word) for word in words], **given)
 
 
 def run_python(
@@ -16,9 +24,8 @@ def run_python(
     timeout: float = 300, check: bool = False,
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """This Python with these words, and what it said; env: what is added to the environment."""
-    return subprocess.run([sys.executable, *map(str, words)], cwd=cwd,
-                          env={**os.environ, **(env or {})}, capture_output=True, text=True,
-                          timeout=timeout, check=check)  # fmt: skip
+    return run_words(sys.executable, *words, cwd=cwd, env={**os.environ, **(env or {})},
+                     timeout=timeout, check=check)  # fmt: skip
 
 
 def until(true: Callable[[], bool], seconds: float = 60) -> bool:
@@ -48,3 +55,14 @@ def tree(process: int) -> Iterator[int]:
             continue
         for child in children:
             yield from tree(int(child))
+
+
+def package_source(to: Path) -> Path:
+    """Copy all that a wheel is built from; returns `to`."""
+    for name in ("reput", "jobs", "udfs", "broker", "store_format"):
+        shutil.copytree(ROOT / name, to / name, symlinks=True,
+                        ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
+    (to / "docs").mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "docs/reput.1"):
+        shutil.copy(ROOT / name, to / name)
+    return to

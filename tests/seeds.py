@@ -5,7 +5,8 @@ that one seed alone: `make explore` does so with ever new ones (tests/ledger), a
 same line repeats a failure. With `--hypothesis-seed=N` drawn examples are the same again too."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -31,3 +32,12 @@ def seed(fixed: int) -> int:
 def examples(fixed: int) -> int:
     """How many hypothesis draws."""
     return fixed if GIVEN is None else min(fixed, _EXAMPLES)
+
+
+def spread(firsts: Sequence[Any], seconds: Sequence[Any], each: int = 1) -> list[tuple[Any, Any]]:
+    """Pairs for long tests, all with REPUT_EVERY=1: every second with `each` of the firsts, which
+    take turns."""
+    if os.environ.get("REPUT_EVERY"):
+        return list(product(firsts, seconds))
+    turns = [(place + more) % len(firsts) for place in range(len(seconds)) for more in range(each)]
+    return [(firsts[turn], seconds[at // each]) for at, turn in enumerate(turns)]

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.engines.session import command_session
 from tests import golden_stores
+from tests.processes import run_words
 from tests.rocketmq.judge import difference
 
 yaml = pytest.importorskip("yaml")
@@ -119,8 +119,7 @@ def test_it_is_what_the_databricks_cli_takes() -> None:
     if file:
         text = Path(file).read_text("utf-8")
     elif shutil.which("databricks"):
-        said = subprocess.run(["databricks", "bundle", "schema"], capture_output=True, text=True,
-                              check=True)  # fmt: skip
+        said = run_words("databricks", "bundle", "schema", check=True)
         text = said.stdout
     else:
         pytest.skip("no databricks CLI, and REPUT_BUNDLE_SCHEMA names no schema of one")
@@ -175,8 +174,7 @@ def test_the_dev_container_is_built_from_what_is_there() -> None:
 
 @pytest.mark.long
 def test_a_release_is_built_and_looked_at() -> None:
-    done = subprocess.run(["make", "release"], cwd=ROOT, capture_output=True, text=True,
-                          timeout=3600, check=False)  # fmt: skip
+    done = run_words("make", "release", cwd=ROOT, timeout=3600)
     assert done.returncode == 0, done.stderr[-2000:]
     made = {path.name for path in (ROOT / "dist").iterdir()}
     assert made == {"reput-0.1.0-py3-none-any.whl", "reput.zip", "reput-0.1.0-docs.tar.gz"}

@@ -19,6 +19,7 @@ from tests.clusters import ROOT, SMALL, SPARK_HOME, daemon, environment
 from tests.golden_stores import GoldenStore
 from tests.in_process import as_text
 from tests.jobs.sources.reading import places
+from tests.processes import run_words
 from tests.rocketmq.judge import difference
 
 # Each starts executors whose kernels are compiled anew, from the zip: half a minute and more.
@@ -76,8 +77,7 @@ def python_without(folder: Path, *names: str) -> Path:
 def workers_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = python_without(tmp_path_factory.mktemp("python") / "env")
     program = "import numba, pyarrow, pandas\ntry: import reput\nexcept ImportError: print('none')"
-    done = subprocess.run([python, "-c", program], cwd=python.parent, env=environment(),
-                          capture_output=True, text=True)  # fmt: skip
+    done = run_words(python, "-c", program, cwd=python.parent, env=environment())
     assert done.stdout == "none\n", done.stderr
     return python
 
@@ -87,13 +87,12 @@ def submit(
 ) -> subprocess.CompletedProcess[str]:
     settings = [word for name, value in store.settings.items()
                 for word in ("--set", f"{name}={value}")]  # fmt: skip
-    return subprocess.run(
-        [str(ROOT / "spark-submit.sh"), "--master", cluster.url, *SMALL,
-         "rebuild", str(store.input),
-         "--output", str(output), "--rocketmq", store.version, "--json", *settings, *more],
+    return run_words(
+        str(ROOT / "spark-submit.sh"), "--master", cluster.url, *SMALL, "rebuild", str(store.input),
+        "--output", str(output), "--rocketmq", store.version, "--json", *settings, *more,
         cwd=output.parent,
         env=environment(PYSPARK_PYTHON=str(python), PYSPARK_DRIVER_PYTHON=sys.executable),
-        capture_output=True, text=True, timeout=200,
+        timeout=200,
     )  # fmt: skip
 
 
@@ -178,13 +177,12 @@ def test_a_cluster_reads_the_log_as_a_table_and_names_damage_by_modules_of_the_z
     archive, script = tmp_path / "reput.zip", tmp_path / "script.py"
     subprocess.run([sys.executable, "scripts/make_zip.py", str(archive)], cwd=ROOT, check=True)
     script.write_text(f"SETTINGS = {as_text(damaged.settings)}\n{_SCRIPT}")
-    done = subprocess.run(
-        [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, *SMALL,
-         "--py-files", str(archive), str(script), str(store.input), str(damaged.input),
-         str(tmp_path)],
+    done = run_words(
+        str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, *SMALL, "--py-files",
+        str(archive), str(script), str(store.input), str(damaged.input), str(tmp_path),
         cwd=tmp_path,
         env=environment(PYSPARK_PYTHON=str(workers_python), PYSPARK_DRIVER_PYTHON=sys.executable),
-        capture_output=True, text=True, timeout=300, check=False,
+        timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     rows, found, exported, damage = json.loads((tmp_path / "said").read_text())

@@ -18,6 +18,7 @@ from tests import golden_stores
 from tests.clusters import daemon, environment
 from tests.jobs.sources.reading import table
 from tests.jobs.sources.reading import table_of as derived_table
+from tests.processes import run_words
 from tests.rocketmq.judge import difference
 
 ROOT = Path(__file__).parent.parent
@@ -84,12 +85,9 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
         tmp_path / "server", "(Spark Connect server started)", *words, PYSPARK_PYTHON=python,
         PYTHONSAFEPATH="1", SPARK_DAEMON_MEMORY="1g",
     ):  # fmt: skip
-        done = subprocess.run(
-            [python, "-c", _CLIENT, f"sc://127.0.0.1:{port}", str(archive), str(golden.input),
-             str(out), *settings],
-            cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)), capture_output=True,
-            text=True, timeout=600, check=False,
-        )  # fmt: skip
+        done = run_words(python, "-c", _CLIENT, f"sc://127.0.0.1:{port}", str(archive),
+                         str(golden.input), str(out), *settings, cwd=tmp_path,
+                         env=environment(PYTHONPATH=str(ROOT)), timeout=600)  # fmt: skip
     assert done.returncode == 0, done.stderr
     *_, same, page, counts = done.stdout.splitlines()
     messages = table(golden.input, rocketmq="5.3.3").num_rows
@@ -131,10 +129,8 @@ def test_a_store_is_rebuilt_in_a_session_of_sail(tmp_path: Path) -> None:
     golden = golden_stores.unpack("mixed_5.3.3")
     settings = [f"{key}={str(value).lower()}" for key, value in golden.settings.items()]
     out = tmp_path / "out"
-    done = subprocess.run(
-        [f"{venv}/bin/python", "-c", _CLIENT_SAIL, str(golden.input), str(out), *settings],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = run_words(f"{venv}/bin/python", "-c", _CLIENT_SAIL, str(golden.input), str(out),
+                     *settings, cwd=tmp_path, timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "True"
     assert difference(golden.expect, out) is None

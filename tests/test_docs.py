@@ -118,14 +118,6 @@ def test_each_column_of_a_table_has_a_name(page: Path) -> None:
     assert [head for head in heads if not all(map(str.strip, head.split("|")[1:-1]))] == []
 
 
-def test_sentences_that_nobody_understood_are_gone() -> None:
-    shown = [*PAGES, *(ROOT / "jobs").rglob("*.py"), ROOT / "store_format/faults.py"]
-    for text in ("where nobody can tell", "proves itself", "counts slots in use, before: puts",
-                 "what a queue holds already is told", "nothing was written here",
-                 "what is there already is told", "Two things at the end of a log"):  # fmt: skip
-        assert [str(p) for p in shown if text in p.read_text("utf-8")] == [], text
-
-
 def commands(page: Path) -> Iterator[list[str]]:
     """The words of each `reput ...` in the page's code, up to what the shell does with it."""
     for code in blocks(page):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from reput import DamageFound, rebuild
 from reput.jobs.engines.engine import Engine
 from reput.jobs.outputs.report import Summary
-from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
-from reput.store_format.faults import DamageFound
+from reput.jobs.rebuild import REFUSE, TRUNCATE
 from tests import golden_stores
 from tests.golden_rebuilds import rebuild_difference
 from tests.golden_stores import GoldenStore

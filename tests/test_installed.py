@@ -13,8 +13,7 @@ import pytest
 
 from reput.jobs.engines.java import java_version
 from tests.golden_stores import as_left
-from tests.package_source import ROOT, package_source
-from tests.processes import run_python
+from tests.processes import ROOT, package_source, run_python, run_words
 
 _TIMES_MOST = 1.3  # of what the same command costs in a clone, beside which it runs
 
@@ -26,8 +25,7 @@ def python_of(version: str) -> str:
         shutil.which(name), *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python")),
     ]  # fmt: skip
     for found in filter(None, candidates):
-        done = subprocess.run([found, "-c", "import sys; print(sys.version)"], capture_output=True,
-                              text=True, check=False)  # fmt: skip
+        done = run_words(found, "-c", "import sys; print(sys.version)")
         if done.stdout.startswith(f"{version}."):
             return found
     pytest.skip(f"there is no {name}")
@@ -62,8 +60,7 @@ def test_the_first_five_minutes(version: str, wheel: Path, tmp_path: Path) -> No
     said: list[str] = []  # on standard error
 
     def run(*words: str) -> str:
-        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True,
-                              timeout=800, check=False)  # fmt: skip
+        done = run_words(*words, cwd=tmp_path, env=env, timeout=800)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         said.append(done.stderr)
         return done.stdout
@@ -98,8 +95,7 @@ def tool_of_uv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     env = {**os.environ, "UV_TOOL_DIR": str(top / "tools"), "UV_TOOL_BIN_DIR": str(top / "bin"),
            "UV_HTTP_TIMEOUT": "600", "REPUT_CACHE": str(top / "cache")}  # fmt: skip
     words = [python.with_name("uv"), "tool", "install", f"{wheel}[spark,java]"]
-    done = subprocess.run([*words, "--python", str(python)], env=env, capture_output=True,
-                          text=True, timeout=800, check=False)  # fmt: skip
+    done = run_words(*words, "--python", str(python), env=env, timeout=800)
     assert done.returncode == 0, done.stderr
     return top
 
@@ -129,8 +125,7 @@ def test_each_java_and_none_in_silence(java: int | None, tool_of_uv: Path, tmp_p
         env["JAVA_HOME"] = str(home)
     words = [str(tool_of_uv / "bin" / "reput"), "rebuild", str(store), "--output", "out",
              "--engine", "spark"]  # fmt: skip
-    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True,
-                          timeout=800, check=False)  # fmt: skip
+    done = run_words(*words, cwd=tmp_path, env=env, timeout=800)
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if not line.startswith("reput: ")] == []
     assert (tmp_path / "out" / "manifest.json").is_file()

@@ -127,35 +127,27 @@ def drawn(*files: tuple[str, int]) -> list[tuple[str, int, str]]:
     return list(zip(texts[1::2], widths, texts[2::2], strict=True))
 
 
-def test_a_queue_s_bar_has_the_entries_of_all_its_files() -> None:
-    assert drawn(
-        ("consumequeue/T/0/00000000000000000000", 300),
-        ("consumequeue/T/0/00000000000000006000", 100),
-        ("batchconsumequeue/B/1/00000000000000000000", 100),
-    ) == [("B/1", LONGEST // 4, "100"), ("T/0", LONGEST, "400")]
-
-
-def test_index_and_checkpoint_are_no_queues() -> None:
-    files = (("index/20261125000000000", 9000), ("checkpoint", 0), ("consumequeue/T/0/0", 2))
-    assert drawn(*files) == [("T/0", LONGEST, "2")]
-
-
-def test_without_queues_the_chart_is_its_title() -> None:
-    assert drawn() == []
-
-
-def test_a_short_queue_has_a_bar_too_and_many_entries_are_grouped_by_thousands() -> None:
-    many = drawn(("consumequeue/A/0/0", 1), ("consumequeue/B/0/0", 1_000_000))
-    assert many == [("A/0", 1, "1"), ("B/0", LONGEST, "1,000,000")]
-
-
-@pytest.mark.parametrize("topic", ["</svg><script>", "a&b", '"x"'])
-def test_a_topic_s_name_is_text_and_no_markup(topic: str) -> None:
-    assert drawn((f"consumequeue/{topic}/0/0", 1))[0][0] == f"{topic}/0"
-
-
-def test_a_character_that_xml_does_not_know_is_escaped() -> None:
-    assert drawn(("consumequeue/a\x00\x1bb/0/0", 1))[0][0] == r"a\x00\x1bb/0"
+@pytest.mark.parametrize(
+    ("files", "rows"),
+    [
+        ((("consumequeue/T/0/00000000000000000000", 300),
+          ("consumequeue/T/0/00000000000000006000", 100),
+          ("batchconsumequeue/B/1/00000000000000000000", 100)),
+         [("B/1", LONGEST // 4, "100"), ("T/0", LONGEST, "400")]),
+        ((("index/20261125000000000", 9000), ("checkpoint", 0), ("config/timercheck", 0),
+          ("timerlog/00000000000000000000", 7), ("consumequeue/T/0/0", 2)),
+         [("T/0", LONGEST, "2")]),
+        ((), []),
+        ((("consumequeue/A/0/0", 1), ("consumequeue/B/0/0", 1_000_000)),
+         [("A/0", 1, "1"), ("B/0", LONGEST, "1,000,000")]),
+        # a name is text and no markup, and has no character that XML does not know
+        *((((f"consumequeue/{topic}/0/0", 1),), [(f"{shown}/0", LONGEST, "1")])
+          for topic, shown in (("</svg><script>",) * 2, ("a&b",) * 2, ('"x"',) * 2,
+                               ("a\x00\x1bb", r"a\x00\x1bb"))),
+    ],
+)  # fmt: skip
+def test_each_queue_and_nothing_else_has_a_bar(files, rows) -> None:
+    assert drawn(*files) == rows
 
 
 def test_each_queue_has_a_row_of_its_own_within_the_picture() -> None:

@@ -1,7 +1,6 @@
 """What is shipped, and the direction of imports: jobs -> udfs -> store_format."""
 
 import ast
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -12,10 +11,9 @@ from pathlib import Path
 import pytest
 
 import reput
-from tests.processes import run_python
+from tests.processes import package_source, run_python
 
 ROOT = Path(__file__).parent.parent
-MAN = "docs/reput.1"
 PACKAGES = ("store_format", "broker", "udfs", "jobs")
 # Beyond the standard library, what each package may import.
 ALLOWED = {
@@ -95,14 +93,7 @@ def shipped() -> set[str]:
 
 
 def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
-    # From a copy: a build leaves folders in its source.
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    (tmp_path / MAN).parent.mkdir()
-    (tmp_path / MAN).write_bytes((ROOT / MAN).read_bytes())
-    for package in (*PACKAGES, "reput"):
-        shutil.copytree(ROOT / package, tmp_path / package, symlinks=True,
-                        ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
+    package_source(tmp_path)  # a build leaves folders in its source
     build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
     done = run_python("-c", build, cwd=tmp_path, check=True)
     wheel = tmp_path / done.stdout.splitlines()[-1]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.clusters import environment
 from tests.pages import ROOT
+from tests.processes import run_words
 
 _PRINTS = """#!/usr/bin/env bash
 for each in "$@"; do echo "word $each"; done
@@ -35,8 +36,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def submitted(checkout: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     env = environment(SPARK_HOME=str(checkout / "spark"), **more)
-    return subprocess.run([str(checkout / "spark-submit.sh"), *words], env=env, capture_output=True,
-                          text=True, check=False)  # fmt: skip
+    return run_words(str(checkout / "spark-submit.sh"), *words, env=env)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> tuple[list[str], str, str]:
@@ -121,10 +121,10 @@ def test_a_checkout_that_cannot_be_written(checkout: Path, tmp_path: Path) -> No
     shutil.copytree(checkout, root, ignore=shutil.ignore_patterns("dist"))
     (root / "dist").write_text("")
     script = [sys.executable, str(root / "scripts" / "make_zip.py")]
-    done = subprocess.run(script, env={**os.environ, "REPUT_CACHE": str(tmp_path / "cache")},
-                          capture_output=True, text=True, check=True)  # fmt: skip
+    done = run_words(*script, env={**os.environ, "REPUT_CACHE": str(tmp_path / "cache")},
+                     check=True)  # fmt: skip
     assert Path(done.stdout.strip()).is_relative_to(tmp_path / "cache")
     assert Path(done.stdout.strip()).is_file()
-    done = subprocess.run([*script, str(root / "dist" / "x.zip")], capture_output=True, text=True)
+    done = run_words(*script, str(root / "dist" / "x.zip"))
     assert done.returncode == 1
     assert done.stderr.startswith(f"make_zip.py: {root}/dist/x.zip: ")

@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from reput.jobs.engines.java import find_java_home
 from reput.store_format.files.private import cache_folder
 from tests.golden_stores import as_left
 from tests.pages import ROOT
+from tests.processes import run_words
 
 pytestmark = pytest.mark.long
 _README = (ROOT / "README.md").read_text("utf-8")
@@ -39,8 +39,7 @@ class Walker:
         (folder / "home").mkdir()
 
     def python(self, *words: str) -> str:
-        done = subprocess.run([sys.executable, *words], cwd=self.folder, env=self.env,
-                              capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
+        done = run_words(sys.executable, *words, cwd=self.folder, env=self.env, timeout=300)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -48,9 +47,8 @@ class Walker:
         """Run `reput ...` as it is written; returns what it says. code: the exit code."""
         name, *words = shlex.split(command)
         assert name == "reput"
-        done = subprocess.run([sys.executable, "-m", "reput", *words], cwd=self.folder,
-                              env=self.env, capture_output=True, text=True, timeout=300,
-                              check=False)  # fmt: skip
+        done = run_words(sys.executable, "-m", "reput", *words, cwd=self.folder, env=self.env,
+                         timeout=300)  # fmt: skip
         assert done.returncode == code, (command, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done.stdout

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.golden_stores import as_left
+from tests.processes import run_words
 
 ROOT = Path(__file__).parent.parent
 
@@ -94,11 +94,12 @@ def run(tmp_path: Path, **env: str) -> list[Any]:
             line = line.replace(name, place) if line else line
         words += [line.split()] if line else []
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAVA_", "SPARK_", "PYSPARK"))}
-    done = subprocess.run(
-        [sys.executable, "-c", RUNS, json.dumps(words)], cwd=tmp_path, capture_output=True,
-        text=True, timeout=800,
-        env={**kept, "PATH": str(tmp_path / "bin"),
-             "PYTHONPATH": f"{tmp_path / 'hides'}{os.pathsep}{ROOT}", **env},
+    done = run_words(
+        sys.executable, "-c", RUNS, json.dumps(words), cwd=tmp_path, timeout=800,
+        env={
+            **kept, "PATH": str(tmp_path / "bin"),
+            "PYTHONPATH": f"{tmp_path / 'hides'}{os.pathsep}{ROOT}", **env,
+        },
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

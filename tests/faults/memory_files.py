@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.faults import StoreChanged
-from reput.store_format.files.protocol import SECTOR_BYTES, StoreInUse
+from reput import StoreChanged, StoreInUse
+from reput.store_format.files.protocol import SECTOR_BYTES
 
 
 class Op(NamedTuple):

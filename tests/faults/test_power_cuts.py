@@ -249,5 +249,7 @@ def test_a_service_that_recovers_a_store_leaves_nothing_lost(stores: Path, top: 
 @pytest.mark.parametrize("seed", seeds([3]))
 @pytest.mark.parametrize("name", WORKS)
 def test_anything_may_be_on_the_disk(name: str, seed: int, stores: Path, top: Path) -> None:
+    """After each of a dozen of a command's steps."""
     cut = Cut(name, stores, top)
-    assert judge_all(cut, crash_states(cut.recorded.start, cut.recorded.ops, seed, 2)) > 8
+    start, ops = cut.recorded.start, cut.recorded.ops
+    assert judge_all(cut, crash_states(start, ops, seed, 2, -(-len(ops) // 12))) > 8

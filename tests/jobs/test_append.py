@@ -26,7 +26,7 @@ from tests.built import Built
 from tests.damaged import damaged
 from tests.jobs.sources.reading import write
 from tests.logs.encoder import Message
-from tests.package_source import ROOT
+from tests.processes import ROOT
 
 
 def rows(many: int, **more: Any) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from tests.quiet.lives import EVERY, SINCE_5, SINCE_5_4, Life, Stores
 from tests.quiet.said import said
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
-from tests.spread import spread
+from tests.seeds import spread
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

@@ -7,10 +7,11 @@ import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.processes import run_words
 
 DRIVER = Path(__file__).parent / "driver"
 VERSIONS = ("4.1.0", "4.9.7", "5.3.3", "5.4.0", "5.5.0", "5.5.1")
@@ -99,7 +100,7 @@ def build(version: str) -> Path:
                    f"-Drocketmq.version={(artifact := ARTIFACT_VERSIONS.get(version, version))}",
                    f"-Drocketmq.others={OTHERS_OF.get(version, artifact)}",
                    f"-Dbuild.folder={under_way}", "compile"]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_words(*command)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
         _drop_older(cache, version)

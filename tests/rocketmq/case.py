@@ -12,7 +12,7 @@ from typing import Any
 from tests.rocketmq import edits
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver, derive_mode, remove_derived
-from tests.rocketmq.log import Log
+from tests.rocketmq.edits import Log
 from tests.rocketmq.workload import Message, Shape, Workload
 
 # While messages are put no delay may end: 4.x would deliver into the log by the wall clock.

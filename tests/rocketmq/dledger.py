@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import unpacking
+from tests.processes import until
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import delayed, transactions
 from tests.rocketmq.live import Broker, Client, free_port, messages
@@ -61,15 +62,17 @@ class Group:
         for member in sorted(self.brokers, key=lambda n: n == leader):
             self.brokers.pop(member).stop()
 
-    def leader(self, seconds: float = 60) -> int:
+    def leader(self) -> int:
         """The member that takes messages; a client must be able to find it."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for member, broker in self.brokers.items():
-                if "MASTER" in broker.status()["role"] and self._takes():
-                    return member
-            time.sleep(0.2)
-        raise TimeoutError("the group has no leader")
+        found: list[int] = []
+
+        def takes() -> bool:
+            found[:] = [member for member, broker in self.brokers.items()
+                        if "MASTER" in broker.status()["role"] and self._takes()]  # fmt: skip
+            return bool(found)
+
+        assert until(takes), "the group has no leader"
+        return found[0]
 
     def _takes(self) -> bool:
         with suppress(JobFailedError):
@@ -77,17 +80,15 @@ class Group:
             return True
         return False
 
-    def agreed(self, seconds: float = 60) -> None:
+    def agreed(self) -> None:
         """Wait until all members have all, and have dispatched it."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+
+        def agree() -> bool:
             found = [broker.status() for broker in self.brokers.values()]
-            if len({each["max_offset"] for each in found}) == 1 and all(
-                each["behind"] <= 0 for each in found
-            ):
-                return
-            time.sleep(0.2)
-        raise TimeoutError(f"the group does not agree: {found}")
+            ends = {each["max_offset"] for each in found}
+            return len(ends) == 1 and all(each["behind"] <= 0 for each in found)
+
+        assert until(agree), "the group does not agree"
 
 
 @contextmanager
@@ -123,7 +124,7 @@ def live(made: Group) -> dict[str, Any]:
     for number in range(3):
         unheard = client.send(messages(1, first=200 + number), **UNHEARD)
         assert not unheard, "a leader without a majority has acknowledged a message"
-    _until(lambda: made.brokers[second].status()["max_offset"] > 0)
+    assert until(lambda: made.brokers[second].status()["max_offset"] > 0)
     time.sleep(4)  # DLedgerConfig.checkPointInterval
     made.kill(second)
     killed = _copied(made, second, "killed")
@@ -164,13 +165,6 @@ def mixed(made: Group) -> list[list[Any]]:
     made.agreed()
     made.stop()
     return sent
-
-
-def _until(true: Any, seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def _copied(made: Group, member: int, name: str) -> str:

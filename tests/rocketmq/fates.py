@@ -3,6 +3,7 @@
 import json
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -165,26 +166,11 @@ def transactions(client: Client, outcomes: list[str], first: int, **properties: 
     return [message[1] for message in said["sent"]]
 
 
-def lived(version: str, folder: Path) -> Path:
-    """A folder with a `store` and what was `done` in it, by a broker of that release."""
-    with Driver(version) as client:
-        done = asdict(live(version, folder / "store", client))
-    (folder / "done.json").write_text(json.dumps(done, indent=1))
-    return folder
-
-
-def skipping(version: str, folder: Path) -> Path:
-    with Driver(version) as client:
-        done = {"delays": skipped(version, folder / "store", client)}
-    (folder / "done.json").write_text(json.dumps(done, indent=1))
-    return folder
-
-
-def with_rocksdb(version: str, folder: Path) -> Path:
-    with Driver(version) as client:
-        done = in_rocksdb(version, folder / "store", client)
-    (folder / "done.json").write_text(json.dumps(done, indent=1))
-    return folder
+MAKES: dict[str, Callable[[str, Path, Driver], dict[str, object]]] = {
+    "live": lambda *given: asdict(live(*given)),
+    "skipped": lambda *given: {"delays": skipped(*given)},
+    "rocksdb": lambda *given: {**in_rocksdb(*given)},
+}
 
 
 def pack(folder: Path, archive: Path) -> None:
@@ -202,8 +188,9 @@ def main() -> None:
     for name in (*stores.LIVED, stores.SKIPPED, stores.IN_ROCKSDB):
         kind, _, version = name.partition("_")
         with tempfile.TemporaryDirectory(prefix="reput-fates-") as folder:
-            makes = {"live": lived, "skipped": skipping, "rocksdb": with_rocksdb}
-            makes[kind](version, Path(folder))
+            with Driver(version) as client:
+                done = MAKES[kind](version, Path(folder) / "store", client)
+            (Path(folder) / "done.json").write_text(json.dumps(done, indent=1))
             archive = stores.ARCHIVES / f"{name}{stores.SUFFIX}"
             pack(Path(folder), archive)
         print(f"{archive.name}: {archive.stat().st_size:,} bytes", flush=True)

@@ -20,8 +20,8 @@ from tests.rocketmq import edits
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.case import NO_DELIVERY, Case, make
 from tests.rocketmq.driver import Driver, derive_mode
+from tests.rocketmq.edits import BLANK, Log
 from tests.rocketmq.judge import copy
-from tests.rocketmq.log import BLANK, Log
 from tests.rocketmq.workload import Shape, Workload
 from tests.unpacking import pack
 

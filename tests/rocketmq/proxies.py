@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.processes import run_words
 from tests.rocketmq.build import DRIVER, JAVA_OPTIONS, cache_folder, java
 from tests.rocketmq.driver import QUICK_TO_START
 from tests.rocketmq.live import free_port
@@ -28,12 +29,9 @@ def libraries(part: str, version: str) -> Path:
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     under_way = Path(tempfile.mkdtemp(dir=folder.parent))
-    done = subprocess.run(
-        ["mvn", "-q", "-B", "-f", str(_POM), f"-Dpart={part}", f"-Dpart.version={version}",
-         f"-Dmaven.repo.local={cache_folder() / 'maven'}", _COPY,
-         f"-DoutputDirectory={under_way}", "-DincludeScope=runtime"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_words("mvn", "-q", "-B", "-f", str(_POM), f"-Dpart={part}",
+                     f"-Dpart.version={version}", f"-Dmaven.repo.local={cache_folder() / 'maven'}",
+                     _COPY, f"-DoutputDirectory={under_way}", "-DincludeScope=runtime")  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"mvn failed:\n{done.stdout}{done.stderr}")
     try:

@@ -5,12 +5,12 @@ tests/store_format/files/test_queue_logs.py is of such."""
 
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.processes import run_words
 from tests.rocketmq.build import JAVA_OPTIONS, java
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.proxies import libraries
@@ -66,7 +66,7 @@ def tier(store: Path, folder: Path, segment: int, queue: int) -> dict[str, list[
         command = [java(), *JAVA_OPTIONS, f"-Duser.home={home}", "-cp",
                    f"{libraries('rocketmq-tiered-store', VERSION)}/*", str(_TIERED), str(copy),
                    str(folder), str(segment), str(queue), *queues]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_words(*command)
     if done.returncode:
         raise RuntimeError(f"Tiered.java failed:\n{done.stderr[-3000:]}")
     (cluster,) = folder.glob("*_judge")

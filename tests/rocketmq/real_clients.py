@@ -6,11 +6,11 @@ folder has RocketMQ's client, tools and ACL as well."""
 import hashlib
 import json
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.processes import run_words
 from tests.rocketmq.build import DRIVER, JAVA_OPTIONS, build, cache_folder, java
 from tests.rocketmq.driver import QUICK_TO_START
 
@@ -32,7 +32,7 @@ def _compiled(version: str) -> str:
         folder.parent.mkdir(parents=True, exist_ok=True)
         under_way = Path(tempfile.mkdtemp(dir=folder.parent))
         command = ["javac", "-nowarn", "-cp", libraries, "-d", str(under_way), *map(str, sources)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_words(*command)
         if done.returncode:
             raise RuntimeError(f"javac failed:\n{done.stdout}{done.stderr}")
         try:
@@ -73,16 +73,8 @@ def run(
             *("-cp", _compiled(version), "reput.judge.Script"),
         ]
         wanted = [{"namesrv": namesrv, **step} for step in steps]
-        done = subprocess.run(
-            command,
-            input=json.dumps(wanted),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-            cwd=home,  # mqadmin leaves folders where it runs
-            env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
-        )
+        done = run_words(*command, input=json.dumps(wanted), timeout=timeout, cwd=home,
+                         env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"})  # fmt: skip
     if done.returncode or not done.stdout:
         raise RuntimeError(f"a client of RocketMQ {version} died:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.splitlines()[-1])

@@ -4,12 +4,12 @@
 
 Jars come from Maven Central, without what they depend on; that is taken from one built driver."""
 
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from reput.store_format.release.profiles import RELEASES, release_key
+from tests.processes import run_words
 from tests.rocketmq.build import OTHERS_OF, build, cache_folder, java
 
 FOLDER = Path(__file__).parent / "settings"
@@ -54,7 +54,7 @@ def fetch(folder: Path, releases: Sequence[str]) -> None:
     )
     repository = f"-Dmaven.repo.local={cache_folder() / 'maven'}"
     command = ["mvn", "-q", "-B", "-f", str(pom), repository, "dependency:copy"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_words(*command)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
 
@@ -75,11 +75,8 @@ def read(folder: Path, release: str) -> list[Row]:
     own = [jars / f"rocketmq-{part}-{number}.jar" for part, number in _jars(release)]
     # what is first on the path is taken: dependencies come last
     path = [*own, jars / f"rocketmq-logging-{_LOGGING}.jar", build("5.3.3") / "lib" / "*"]
-    done = subprocess.run(
-        [java(), f"-Duser.home={folder}", "-cp", ":".join(map(str, path)),
-         str(FOLDER / "Settings.java")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_words(java(), f"-Duser.home={folder}", "-cp", ":".join(map(str, path)),
+                     str(FOLDER / "Settings.java"))  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"RocketMQ {release}: {done.stderr}")
     rows = [line.split("\t") for line in done.stdout.splitlines()]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.catch_up import catch_up
+from reput import catch_up
 from reput.store_format.layouts import INDEX_HEADER
 from tests.broker.writer.stores import stored_records
 from tests.faults.killing import killed_at
@@ -172,7 +172,6 @@ def killed(
 
 _JOB = """
 import sys, os
-from reput.jobs.catch_up import catch_up
 from reput.broker.writer import queue_writer as queue_files
 import json
 def ready(what):

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
+from reput import rebuild, verify
 from reput.jobs.cli import main
 from reput.jobs.install import install_set
-from reput.jobs.rebuild import rebuild
-from reput.jobs.verify import verify
 from reput.store_format.release.setting_table import SettingError
 from tests import golden_stores
 from tests.in_process import Session, as_text

@@ -10,20 +10,19 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.compare import compare
+from reput import compare, convert, replicate_from
 from reput.jobs.comparing.report import BEHIND, PARTED, CompareReport
-from reput.jobs.convert import convert
 from reput.jobs.engines.local import local_engine
-from reput.jobs.replicate import replicate_from
 from reput.jobs.replicating.target import ReplicaDiffers, Replicated
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.groups import read_epochs
 from tests.in_process import as_text
+from tests.processes import until
 from tests.rocketmq import two_brokers as pairs
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, living, messages
-from tests.rocketmq.two_brokers import VERSION, two_brokers, until
+from tests.rocketmq.two_brokers import VERSION, two_brokers
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 ID = 3  # of what `send` and `read` answer: the UNIQ_KEY

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.convert import convert
-from reput.jobs.verify import verify
+from reput import convert, verify
 from tests.in_process import Session, as_text, run
 from tests.rocketmq.dledger import SETTINGS, VERSION, derive_anew, group, live, mixed
 from tests.rocketmq.judge import difference

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.check import check
-from reput.jobs.expire import expire
-from reput.jobs.rebuild import rebuild
-from reput.jobs.repair import repair
+from reput import check, expire, rebuild, repair
 from reput.store_format.derived.queues import FileQueues
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage

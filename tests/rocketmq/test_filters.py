@@ -21,7 +21,7 @@ from tests.logs import encoder
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import Drivers
 from tests.rocketmq.live import SETTINGS, Broker, Client
-from tests.spread import spread
+from tests.seeds import spread
 from tests.store_format.filter import golden
 from tests.store_format.filter.expressions import Expressions, properties
 

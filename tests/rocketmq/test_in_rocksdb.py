@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 import reput
-from reput.jobs.check import check
+from reput import check, rebuild, verify
 from reput.jobs.install import install_set
 from reput.jobs.judging.rocksdb import NO_ROCKSDB
 from reput.jobs.judging.shown import next_step
-from reput.jobs.rebuild import rebuild
-from reput.jobs.verify import verify
 from reput.store_format.discover.config import config_in_rocksdb, not_derived
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
@@ -25,7 +23,6 @@ from tests.jobs.judging.rocksdb_index_rows import rows as index_rows
 from tests.quiet.said import run_check
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.fates import FIVE, SETTINGS
-from tests.rocketmq.live import SETTINGS as REBUILT_SETTINGS
 from tests.rocketmq.live import SETTINGS as SETTINGS_OF_LIVE
 from tests.rocketmq.live import TOPICS, Broker, Client, living, messages, until
 from tests.rocketmq.rocksdb_stores import ALONE
@@ -81,8 +78,8 @@ def test_queues_of_a_live_and_of_a_killed_broker_are_read(version: str, tmp_path
                 broker.stop()
         assert _positions(tmp_path) == before | {(s[0], s[1], s[2], s[3]) for s in sent}
         report = check(Session(), str(tmp_path), rocketmq=version)
-        assert report.sound, report.differences
-        assert report.in_rocksdb
+        assert report.undamaged, report.differences
+        assert (report.crashed, bool(report.in_rocksdb)) == (killed, True)
 
 
 def _positions(store: Path) -> set[tuple[str, int, int, str]]:
@@ -92,34 +89,6 @@ def _positions(store: Path) -> set[tuple[str, int, int, str]]:
     with reput.open_store(str(store)) as asked:
         return {(topic, message.queue_id, message.queue_offset, message.unique_key or "")
                 for topic in TOPICS for message in asked.messages(topic)}  # fmt: skip
-
-
-def test_rocketmq_itself_cannot_read_batch_queues_in_rocksdb(tmp_path: Path) -> None:
-    """So `rebuild --queues rocksdb` refuses a batch queue: of a batch RocksDB has the row of its
-    first queueOffset alone, and a queue ends behind the row of its last batch."""
-    version, read = VERSION, {}
-    for kind, given in (("files", {}), ("rocksdb", {"storeType": "defaultRocksDB"})):
-        store = tmp_path / kind
-        with Driver(version) as driver, Broker(version, store, **given) as broker:
-            batch = {"attributes": {"queue.type": "BatchCQ"}, "topic": "Batch", "queues": 1}
-            broker.driver.ask("broker.topic", **batch)
-            client = Client(driver, broker.namesrv)
-            client.send(messages(1), send_timeout_ms=60_000)  # its route leads to the broker
-            for number in range(3):
-                some = [{**m, "t": "Batch", "q": 0} for m in messages(5, 5 * number)]
-                client.send(some, as_batch=True, send_timeout_ms=60_000)
-            broker.catch_up()
-            said, found = "", []
-            try:
-                queues = {"Live0": 1, "Batch": 1}
-                found = client.ask("pull", group="reading", queues=queues)["messages"][1:]
-            except JobFailedError as error:  # the broker answers with an exception of its own
-                said = str(error)
-            assert not said or (kind == "rocksdb" and "NullPointer" in said)
-            read[kind] = [message[7] for message in found]
-    wanted = [m["p"]["KEYS"] for m in messages(15)]
-    assert read["files"] == wanted
-    assert read["rocksdb"] != wanted
 
 
 @pytest.mark.parametrize(("version", "kept"), [("5.3.3", 40), ("5.5.1", 10)])
@@ -247,7 +216,7 @@ def test_a_broker_that_begins_with_rocksdb_leaves_out_the_log_s_first_message(
 
 
 # --- Real brokers go on with queues that reput has moved to RocksDB and back.
-SIZES = {name: str(value) for name, value in REBUILT_SETTINGS.items()}
+SIZES = {name: str(value) for name, value in SETTINGS_OF_LIVE.items()}
 A_ROUND = 60
 
 
@@ -298,7 +267,7 @@ def test_two_rounds_lose_and_repeat_nothing(version: str, config: Any, tmp_path:
             rebuilt(store, tmp_path / "set", version, "files" if in_rocksdb else "rocksdb")
             before = contents(store / "config")
             assert install_set(str(store), str(tmp_path / "set")).done
-            assert contents(store / "config") == before
+            assert not config or contents(store / "config") == before
 
 
 def test_a_broker_answers_by_an_index_that_reput_built(tmp_path: Path) -> None:

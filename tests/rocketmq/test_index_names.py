@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from reput import Message, catch_up, check, open_writer, verify
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.catch_up import catch_up
-from reput.jobs.check import check
 from reput.jobs.install import install_set
-from reput.jobs.opening.open_writer import open_writer
-from reput.jobs.verify import verify
 from reput.store_format.derived.index_header import decode_header
-from reput.store_format.message.message import Message, parse_properties
+from reput.store_format.message.message import parse_properties
 from reput.store_format.release.settings import writer_settings_from
 from tests.broker.writer.stores import stored_records
 from tests.in_process import as_text, run

@@ -21,11 +21,11 @@ from tests.jobs.sockets.asked import Asked
 from tests.jobs.sockets.asking import Peer, request
 from tests.jobs.sockets.popping import Popped, ack_of, batch, fields, messages
 from tests.jobs.sockets.serving import Serving
+from tests.processes import until
 from tests.rocketmq import served
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, free_port, warmed
 from tests.rocketmq.live import messages as to_send
-from tests.rocketmq.two_brokers import until
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

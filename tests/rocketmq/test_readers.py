@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from reput import IndexReader, LogReader, QueueReader
 from reput.store_format.derived.extent import queue_tails
-from reput.store_format.derived.index_reader import IndexReader
-from reput.store_format.derived.queue_reader import Boundary, QueueReader
+from reput.store_format.derived.queue_reader import Boundary
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.log.reader import LogReader, Record
+from reput.store_format.log.reader import Record
 from reput.store_format.log.segments import find_segments
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
 from reput.store_format.release.profiles import profile

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from reput import StoreChanged, StoreInUse
 from reput.jobs.install import install_set
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.derived.queue_files import decode_entries, is_used
-from reput.store_format.faults import StoreChanged
-from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.names import COMMIT_LOG
 from tests import golden_stores, in_process
 from tests.broker.writer.stores import stored_records

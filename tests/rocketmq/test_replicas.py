@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from reput import replicate, replicate_from
 from reput.broker.wire.peers import FLUSH_SLAVE_TIMEOUT, PUT_OK
-from reput.jobs.replicate import replicate, replicate_from
 from reput.jobs.replicating.master import HaMaster, StoreLog
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import as_text
 from tests.jobs.replicating.stores import record_starts
+from tests.processes import until
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, free_port, living, messages
-from tests.rocketmq.two_brokers import SLAVE, consumed, log_of, until
+from tests.rocketmq.two_brokers import SLAVE, consumed, log_of
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(1200)]
 SIZES = [word for name, size in SETTINGS.items() for word in ("--set", f"{name}={size}")]

@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.check import check
+from reput import DamageFound, SettingError, check, rebuild
 from reput.jobs.judging.shown import next_step
-from reput.jobs.rebuild import rebuild
 from reput.store_format.discover.delay_levels import SCHEDULE
-from reput.store_format.faults import DamageFound
 from reput.store_format.log.records import store_timestamp_at
-from reput.store_format.release.settings import SettingError
 from tests.broker.writer.stores import RULES, stored_records
 from tests.in_process import Session, as_text
 from tests.rocketmq.driver import Driver, remove_derived

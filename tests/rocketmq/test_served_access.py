@@ -14,13 +14,13 @@ from tests.jobs.sockets.asking import Peer
 from tests.jobs.sockets.broker_answers import reported, requests
 from tests.jobs.sockets.cutting import GIVEN, RELEASE, cut, differences, random_store, times
 from tests.jobs.sockets.serving import Serving
+from tests.processes import until
 from tests.rocketmq import real_clients, seen, served
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import Broker, Client
 from tests.rocketmq.real_clients import Step
 from tests.rocketmq.seen import Seen
-from tests.rocketmq.two_brokers import until
 from tests.seeds import seeds
 from tests.trees import flip
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import reput
-from reput.jobs.offsets import OffsetsReport, offsets
+from reput import Message, offsets
+from reput.jobs.offsets import OffsetsReport
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.record import Record
-from reput.store_format.message.message import HALF_TOPIC, Message, parse_properties
+from reput.store_format.message.message import HALF_TOPIC, parse_properties
 from reput.store_format.message.refusals import Unavailable
 from tests.broker.writer.stores import open_writer, stored_records
 from tests.rocketmq import real_clients

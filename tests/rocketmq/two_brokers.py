@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.processes import until
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import QUEUES, TOPICS, Broker, Client, living, messages
 
@@ -85,15 +86,6 @@ SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}
 
 def log_of(store: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((store / "commitlog").iterdir())}
-
-
-def until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.2)
-    return False
 
 
 def consumed(version: str, store: Path) -> list[str]:

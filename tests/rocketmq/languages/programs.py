@@ -13,13 +13,13 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.processes import run_words
 from tests.rocketmq.build import JAVA_OPTIONS, _locked, cache_folder, java
 from tests.rocketmq.driver import QUICK_TO_START
 from tests.rocketmq.proxies import libraries
@@ -48,7 +48,7 @@ class Program(NamedTuple):
 
 
 def _run(*command: str | Path, folder: Path) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    done = run_words(*command, cwd=folder)
     if done.returncode:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
 
@@ -146,9 +146,8 @@ def consume(
     words = (mode, group, topic, kind, expression, str(wanted), str(int(seconds * 1000)), kept)
     command = [*PROGRAMS[language].command(_built(language)), address, *words]
     with tempfile.TemporaryDirectory(prefix="reput-consumer-") as home:
-        done = subprocess.run(command, capture_output=True, text=True, check=False,
-                              timeout=seconds + 120, env={**os.environ, "HOME": home},
-                              cwd=home)  # fmt: skip
+        done = run_words(*command, timeout=seconds + 120, env={**os.environ, "HOME": home},
+                         cwd=home)  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"the consumer in {language} died:\n{done.stderr[-3000:]}")
     lines = [line.split(" ") for line in done.stdout.splitlines() if line[:1].isdigit()]

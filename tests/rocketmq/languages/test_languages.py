@@ -13,7 +13,7 @@ from tests.rocketmq.languages.programs import FOLDER, PROGRAMS, Received, consum
 from tests.rocketmq.live import TOPICS
 from tests.rocketmq.proxies import proxy
 from tests.rocketmq.seen import Seen
-from tests.spread import spread
+from tests.seeds import spread
 from tests.trees import contents
 
 

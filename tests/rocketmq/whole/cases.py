@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.processes import run_words
 from tests.rocketmq.whole.ledger import Expected
 from tests.rocketmq.whole.life import LMQ, READERS, Made, copied
 
@@ -65,7 +66,7 @@ class Ways:
         command = [sys.executable, "-m", "reput", *map(str, words), *told]
         if self.kill_after is not None:
             _killed(command, self.kill_after)
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = run_words(*command, cwd=ROOT)
         self.said += f"$ reput {' '.join(map(str, words))}\n{done.stdout}{done.stderr}"
         if done.returncode == 1 and leaves is not None and leaves.exists():
             self.ended_with = 1
@@ -98,15 +99,6 @@ def _killed(command: list[str], seconds: float) -> None:
 
 
 # --- the commands: each takes a life and gives the store that a broker is to start on
-
-
-def untouched(ways: Ways) -> Served:
-    return ways.served(ways.copy())
-
-
-def untouched_killed(ways: Ways) -> Served:
-    """RocketMQ's own recovery."""
-    return ways.served(ways.copy("killed"))
 
 
 def move(ways: Ways, *words: str) -> Served:
@@ -177,25 +169,11 @@ def convert(ways: Ways) -> Served:
     return ways.anew(ways.folder / "new", **sizes)
 
 
-def convert_topics(ways: Ways) -> Served:
-    """Timers, half messages, what is popped and retried go along; all else is left out."""
-    chosen = {"Timers", "Half", "Failed", "Popped"}
-    return _chosen(ways, chosen, *(word for each in sorted(chosen) for word in ("--topic", each)))
-
-
-def convert_lmq(ways: Ways) -> Served:
-    """The one topic whose messages are in an LMQ queue, too."""
-    return _chosen(ways, {"Behind"}, "--topic", "Behind")
-
-
-def convert_drop(ways: Ways) -> Served:
-    dropped = {"Plain", "PoppedInOrder", "Delayed"}
-    words = [word for each in sorted(dropped) for word in ("--drop", each)]
-    return _chosen(ways, {*_TOPICS, "Behind"} - dropped, *words)
-
-
-def _chosen(ways: Ways, topics: set[str], *words: str) -> Served:
+def _chosen(ways: Ways, topics: set[str], option: str = "--topic") -> Served:
+    """Of some topics, or without them, timers, half messages, what is popped and retried too."""
+    words = [word for each in sorted(topics) for word in (option, each)]
     ways.reput("convert", ways.copy(), "--output", ways.folder / "new", *words)
+    topics = topics if option == "--topic" else {*_TOPICS, "Behind"} - topics
     expected = Expected.of(ways.made)
     of = {f"%RETRY%{READERS['retry'][0].group}": "Failed", LMQ: "Behind"}
     of[READERS["retry"][1].topic] = "Failed"
@@ -219,10 +197,6 @@ def convert_rename(ways: Ways) -> Served:
                         for each in expected.readers]  # fmt: skip
     expected.keys = dict(zip(map(str, expected.readers), keys, strict=True))
     return ways.anew(ways.folder / "new", expected)
-
-
-def merge_apart(ways: Ways) -> Served:
-    return _merged(ways, "apart", 2)
 
 
 def merge_renumber(ways: Ways) -> Served:
@@ -337,16 +311,21 @@ def _case(run: Callable[[Ways], Served], *needs: str, **more: Any) -> Case:
 # Pop's rows in RocksDB do not tell the names that their check points in the log would have.
 _BY_NAME = "rocksdb"
 CASES: dict[str, Case] = {
-    "untouched": _case(untouched, small=True), "untouched-killed": _case(untouched_killed),
+    "untouched": _case(lambda ways: ways.served(ways.copy()), small=True),
+    # RocketMQ's own recovery
+    "untouched-killed": _case(lambda ways: ways.served(ways.copy("killed"))),
     "move": _case(move, killed=True, small=True),
     "move-other-engine": _case(move_other_engine, "rocksdb", refused="files"),
     "repair": _case(repair, killed=True), "recover": _case(recover, killed=True, refused="rocksdb"),
     "catch-up": _case(catch_up, killed=True, refused="rocksdb"),
     "expire": _case(expire, killed=True), "convert": _case(convert, killed=True, refused=_BY_NAME),
-    "convert-topics": _case(convert_topics, refused=_BY_NAME),
-    "convert-lmq": _case(convert_lmq, "lmq"), "convert-drop": _case(convert_drop, refused=_BY_NAME),
+    "convert-topics": _case(lambda ways: _chosen(ways, {"Timers", "Half", "Failed", "Popped"}),
+                            refused=_BY_NAME),
+    "convert-lmq": _case(lambda ways: _chosen(ways, {"Behind"}), "lmq"),  # has an LMQ queue, too
+    "convert-drop": _case(lambda ways: _chosen(ways, {"Plain", "PoppedInOrder", "Delayed"},
+                                               "--drop"), refused=_BY_NAME),
     "convert-rename": _case(convert_rename, refused=_BY_NAME),
-    "merge-apart": _case(merge_apart, refused=_BY_NAME),
+    "merge-apart": _case(lambda ways: _merged(ways, "apart", 2), refused=_BY_NAME),
     "merge-renumber": _case(merge_renumber, refused=_BY_NAME),
     "replicate": _case(replicate, killed=True, refused="rocksdb"),
     "back-up": _case(back_up, killed=True), "back-up-cut": _case(back_up_cut, small=True),
@@ -356,12 +335,3 @@ CASES: dict[str, Case] = {
     "deliver-delayed": _case(deliver_delayed, killed=True, refused="rocksdb"),
     "resolve-transactions": _case(resolve_transactions, killed=True, refused="rocksdb"),
 }  # fmt: skip
-
-
-def wrong(served: Served, got: Any) -> dict[str, str]:
-    """What a broker's consumers then got otherwise than each once, by reader."""
-    said: dict[str, str] = got.wrong(served.expected)
-    return {**said, "exit code": str(served.ended_with)} if served.ended_with else said
-
-
-__all__ = ["CASES", "CommandFailed", "Refused", "Served", "Ways", "wrong"]

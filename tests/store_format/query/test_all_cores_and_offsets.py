@@ -29,7 +29,7 @@ from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import settings_from
 from tests.built import write_log
 from tests.logs import Message, build_log
-from tests.package_source import ROOT
+from tests.processes import ROOT
 from tests.trees import flip
 
 SEGMENT = 1 << 16

@@ -40,15 +40,7 @@ examples:
 
 def look() -> list[Checkup]:
     """Run all checks, without any change and without starting Spark."""
-    return [
-        _python(),
-        _pyspark(),
-        _java(),
-        _kernels(),
-        *_disks(),
-        _memory(),
-        *_extras(),
-    ]
+    return [_python(), _pyspark(), _java(), _kernels(), *_disks(), _memory(), *_extras()]
 
 
 def run(arguments: argparse.Namespace) -> int:

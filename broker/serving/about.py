@@ -261,7 +261,7 @@ def _spoken(seconds: int) -> str:
 
 @answers(codes.RequestCode.GET_BROKER_CONFIG)
 def broker_settings(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The broker_settings in force here that may matter to a client (getBrokerConfig)."""
+    """The settings in force here that may matter to a client (getBrokerConfig)."""
     host, _, port = broker.address_for(caller).rpartition(":")
     opened = broker.store.opened.settings
     facts = {

@@ -242,11 +242,7 @@ def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
             in_flight -= sum(at["consumerOffset"] for _, at in pairs)
             stats.append({"consumeTps": 0.0, "offsetTable": Entries(pairs)})
         rows.append({group: stats})
-    body = {
-        "brokerAddr": broker.address_for(caller),
-        "consumeStatsList": rows,
-        "totalDiff": behind,
-    }
+    body = {"brokerAddr": broker.address_for(caller), "consumeStatsList": rows, "totalDiff": behind}
     return found(fastjson(body | {"totalInflightDiff": in_flight} if tells_pulled else body))
 
 

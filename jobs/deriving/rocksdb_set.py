@@ -89,10 +89,7 @@ def index_tables(job: Pipeline, linked: Linked) -> IndexTables:
 
 
 def queues_database(
-    staging: Staging,
-    tables: pa.Table,
-    expired: dict[Queue, LastEntry],
-    log_start: int,
+    staging: Staging, tables: pa.Table, expired: dict[Queue, LastEntry], log_start: int
 ) -> list[Built]:
     """Make the database of queues in staging; BUILT rows with their paths below the set.
 

@@ -164,9 +164,7 @@ class NumberedRows(NamedTuple):
 
 
 def source_of(
-    name: str,
-    skip: int,
-    wanted: CopyChoice = ALL,
+    name: str, skip: int, wanted: CopyChoice = ALL
 ) -> "Iterator[Lines | NumberedRows | FromExport]":
     """The messages of a file, of standard input, or of an export's folder.
 

@@ -62,11 +62,7 @@ class Even(NamedTuple):
 
 
 def needed(
-    at: StoreAt,
-    release: str,
-    even: Even,
-    progress: Progress,
-    note: Callable[[str], None],
+    at: StoreAt, release: str, even: Even, progress: Progress, note: Callable[[str], None]
 ) -> list[Needed]:
     """The first needed record of each reader, in ascending physical offset.
 

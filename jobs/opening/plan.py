@@ -376,11 +376,7 @@ def _followed(segments: list[Segment], folders: Sequence[str]) -> list[str]:
 
 def refuse_foreign_store(store: Folder, even_rocksdb: bool = False) -> None:
     """Raise StoreError for queues that reput does not build. even_rocksdb: RocksDB is allowed."""
-    names.refuse_foreign(
-        store.path,
-        lambda name: [n for n, _ in store.listed(name)],
-        even_rocksdb,
-    )
+    names.refuse_foreign(store.path, lambda name: [n for n, _ in store.listed(name)], even_rocksdb)
 
 
 def _split_bytes(segments: list[Segment], cores: int) -> int:

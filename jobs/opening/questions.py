@@ -210,12 +210,7 @@ class Store:
         return KeyMessages(chosen, notes, lambda: wanted.missing)
 
     def by_unique_key(
-        self,
-        key: str,
-        topic: str | None = None,
-        *,
-        as_rocketmq: bool = False,
-        scan: bool = False,
+        self, key: str, topic: str | None = None, *, as_rocketmq: bool = False, scan: bool = False
     ) -> Messages:
         """The messages with a UNIQ_KEY in one topic or in all, with retries and half messages."""
         notes = self._new_notes()

@@ -125,10 +125,7 @@ class QueueFiles:
     """A queue's files, listed once; each use of a file opens and closes it."""
 
     def __init__(
-        self,
-        folder: Folder,
-        batch: bool = False,
-        there: Sequence[Listed] | None = None,
+        self, folder: Folder, batch: bool = False, there: Sequence[Listed] | None = None
     ) -> None:
         """there: what was in the folder, if it was listed before; else a missing folder is an empty
         queue. Raises BadQueue for files that are no queue's.

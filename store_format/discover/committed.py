@@ -61,11 +61,7 @@ class Committed(NamedTuple):
         )
 
 
-def committed(
-    store: Folder,
-    segments: Sequence[Segment],
-    derived: Folder,
-) -> Committed | None:
+def committed(store: Folder, segments: Sequence[Segment], derived: Folder) -> Committed | None:
     """None where the log is no DLedger log, or nothing tells how far the group has agreed.
 
     derived: where the queues are. Raises OSError.

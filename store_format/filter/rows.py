@@ -175,10 +175,7 @@ class Match(IntEnum):
 
 
 # A program as arrays. Text and name number i end at text_ends[i] and name_ends[i] in their bytes.
-Tables = namedtuple(
-    "Tables",
-    "code kinds numbers doubles texts text_ends names name_ends depth",
-)
+Tables = namedtuple("Tables", "code kinds numbers doubles texts text_ends names name_ends depth")
 _VERDICT_NO, _VERDICT_YES, _VERDICT_ASK = (int(verdict) for verdict in Match)
 
 _CONSTANT, _PROPERTY = int(Op.CONSTANT), int(Op.PROPERTY)

@@ -221,10 +221,7 @@ class StepRows:
         return pa.Array.from_buffers(pa.binary(), len(self), buffers)
 
 
-_TEXT_OF = {
-    "tags": kernels.FOUND.index(TAGS),
-    "uniqueKey": kernels.FOUND.index(UNIQ_KEY),
-}
+_TEXT_OF = {"tags": kernels.FOUND.index(TAGS), "uniqueKey": kernels.FOUND.index(UNIQ_KEY)}
 _MADE: dict[str, Callable[[StepRows], pa.Array]] = {
     "topic": lambda rows: rows.topics,
     "storeTimestamp": lambda rows: rows.time("storeTimestamp"),

@@ -46,7 +46,16 @@ def test_a_named_engine_comes_first_then_a_session_that_is_meant(
 
 @pytest.mark.parametrize(
     ("words", "starts"),
-    [([], 1), (["-v"], 1), (["--engine=spark"], 0), (["--master", "local"], 0), (["--help"], 0)],
+    [
+        ([], 1),
+        (["-v"], 1),
+        (["--engine=spark"], 0),
+        (["--master", "local"], 0),
+        (["--help"], 0),
+        (["--engine", "local"], 1),
+        (["--engine=local"], 1),
+        (["--engine", "spark"], 0),
+    ],
 )
 def test_workers_start_early_but_for_spark_and_help(
     words: list[str], starts: int, monkeypatch: pytest.MonkeyPatch

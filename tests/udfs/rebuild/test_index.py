@@ -9,7 +9,15 @@ import pytest
 
 from reput.store_format.derived.index_header import NO_HEADER, IndexHeader
 from reput.store_format.layouts import INDEX_MESSAGE
-from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from reput.udfs.rebuild.index import (
+    BuildWhole,
+    ChainRanges,
+    IndexFiles,
+    MergeRanges,
+    _entries,
+    _write_behind,
+    chain_range,
+)
 from reput.udfs.staging import BUILT, CHAINED, HASHES, MESSAGES, Staging
 from tests.memory_storage import MemoryStorage
 
@@ -87,3 +95,25 @@ def test_the_bytes_are_the_same_for_any_number_of_ranges(ranges: int) -> None:
         whole, raw = built(index(FIVE[:1], [], FIVE[1:]), row["number"])
         assert files.staging.storage.read_bytes(f"s/{row['name']}") == raw
         assert {**row, "name": ""} == {**whole, "name": ""}
+
+
+def test_a_piece_stays_as_it_is_while_the_next_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reput.udfs.rebuild.index._PUTS_A_READ", 1)
+    files = index(FIVE)
+    pieces = _entries(files, [chain_range(files, 0, 0)], 0, 4, 0, 0)
+    before = next(pieces)
+    kept = before.tobytes()
+    for piece in pieces:
+        assert before.tobytes() == kept != piece.tobytes()
+        before, kept = piece, piece.tobytes()
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_a_piece_that_cannot_be_written_fails_the_task(failing: int) -> None:
+    class Full:
+        def write(self, piece: int) -> None:
+            if piece == failing:
+                raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        _write_behind(Full(), range(3))  # type: ignore[arg-type]

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from reput.store_format.damage.queue_ends import (
     LAST_FIRST_OFFSET,
+    NO_GAPS,
     NO_LOSSES,
     Losses,
     LossReader,
     can_be_first,
     run_part,
 )
-from reput.store_format.damage.queue_findings import NO_GAPS, QueueGaps
 from reput.store_format.damage.votes import AS_IT_IS, runs_by_vote
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes, pre_blank
 from reput.store_format.dispatch.runs import NO_POSITION, Beginning, begin
@@ -254,7 +254,11 @@ class NumberRuns:
         return ({**row, **AS_IT_IS} for row in rows)
 
     def _number(self, rows: Iterator[Row], kept: "GapFile", lost: LossReader) -> Iterator[Row]:
-        gaps_before = QueueGaps(self.files, lost) if self._keeps_gaps else None
+        gaps_before = None
+        if self._keeps_gaps:
+            from reput.store_format.damage.queue_findings import QueueGaps  # of damaged logs alone
+
+            gaps_before = QueueGaps(self.files, lost)
         start = position = NO_POSITION
         shift, opened = 0, False
         beginning: Beginning | None = None

@@ -22,7 +22,6 @@ from reput.store_format.dispatch.scan import (
     Scan,
     ScanRules,
 )
-from reput.store_format.fate.delays import any_fate, concerns
 from reput.store_format.fate.gather import (
     ENDED,
     MARK,
@@ -248,6 +247,8 @@ class Summed(Outputs):
 
     def __init__(self, rules: ScanRules, buffers: Buffers, end: End) -> None:
         super().__init__(rules, buffers, end)
+        from reput.store_format.fate.delays import any_fate  # a rebuild's scan needs none
+
         self._put = PutSums(rules.dispatch.split_properties, rules.batch_topics)
         self._marks = Taken(any_fate, rules.dispatch.split_properties)
 
@@ -303,6 +304,8 @@ class GatherMarks:
     end: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from reput.store_format.fate.delays import concerns  # a rebuild's scan needs none
+
         for number in ids_of(batches):
             found = gather_segment(
                 self.storage, self.segments[number], self.rules, concerns, self.split, self.end

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reput.store_format.damage.queue_ends import all_offsets, place_of
-from reput.store_format.damage.queue_findings import GAP_COUNT
+from reput.store_format.damage.queue_ends import GAP_COUNT, all_offsets, place_of
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.release.profiles import profile

@@ -4,21 +4,15 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from reput.store_format.faults import EmptyLog, StoreError
 from reput.store_format.files.local import LocalReader
-from reput.store_format.files.protocol import (
-    ANY_TIME,
-    Bytes,
-    FileState,
-    InputStorage,
-    Reader,
-    is_folder,
-)
+from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage, Reader, is_folder
 from reput.store_format.layouts import MAGIC_V1, MAGIC_V2, RECORD_FIXED_BYTES, RECORD_HEAD
+from reput.store_format.log.record import Bytes, Read
 from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, segment_name, segment_start
 from reput.store_format.release.settings import Settings
 
@@ -49,8 +43,9 @@ class Segment(NamedTuple):
     def end(self) -> int:
         return self.start + self.state.size
 
-    def read_by(self, reader: Reader) -> "ReadBy":
-        return ReadBy(reader, self.start)
+    def read_by(self, reader: Reader) -> Read:
+        read: Any = ReadBy(reader, self.start)
+        return read  # type: ignore[no-any-return]
 
 
 class ReadBy(NamedTuple):

@@ -7,7 +7,7 @@ staging, where MergeRanges reads them and writes the file.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain as in_turn
@@ -289,7 +289,7 @@ def build_file(files: IndexFiles, file: int, chains: list[Chain]) -> Row:
 def _write_behind(output: Writer, pieces: Iterable[Any]) -> None:
     """Write pieces by a thread, each while the next one is made: tasks of queues end earlier."""
     with ThreadPoolExecutor(1) as pool:
-        written = pool.submit(bytes)
+        written: Future[Any] = pool.submit(bytes)
         for piece in pieces:
             written.result()
             written = pool.submit(output.write, piece)

@@ -275,7 +275,7 @@ PLACED = CARRIED.append(pa.field("position", pa.int64()))  # the queue's next, b
 PLACED = PLACED.append(pa.field("decided", pa.int64()))
 PLACED = PLACED.append(pa.field("decided_from", pa.int64()))
 # The positions of lost messages, each before an entry of the run: `gaps` rows of
-# queue_findings.GAP_COUNT in the staging file `gaps_name`, from byte `gaps_at` on.
+# queue_ends.GAP_COUNT in the staging file `gaps_name`, from byte `gaps_at` on.
 PLACED = PLACED.append(pa.field("gaps_name", pa.string()))
 PLACED = PLACED.append(pa.field("gaps_at", pa.int64()))
 PLACED = PLACED.append(pa.field("gaps", pa.int64()))

@@ -71,7 +71,8 @@ def start_early(words: Sequence[str]) -> None:
     likely to need it. `command_engine`, or the end of this process, ends it, even unused.
     """
     spark = ("--engine", "--master", "-h", "--help")
-    if not session_given() and not any(word.startswith(spark) for word in words):
+    others = " ".join(words).replace("--engine=local", "").replace("--engine local", "").split()
+    if not session_given() and not any(word.startswith(spark) for word in others):
         with suppress(EngineFailed):  # a command that needs the workers raises it again
             prepare()
 

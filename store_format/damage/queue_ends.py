@@ -26,6 +26,10 @@ from reput.store_format.layouts import INNER_FIXED_BYTES, QUEUE_ENTRY_BYTES, REC
 NEVER = -(1 << 63)  # below every queueOffset; if a record has this one, it counts as none
 Int64s = npt.NDArray[np.int64]
 
+# Before the run's entry number `index`, `count` positions are lost.
+GAP_COUNT = np.dtype([("index", "<i8"), ("count", "<i8")])
+NO_GAPS = np.empty(0, GAP_COUNT)
+
 
 @inlined
 def follow(confirmed: Int64s, doubted: Int64s, queue: int, offset: int, messages: int) -> None:

@@ -12,6 +12,8 @@ import numpy as np
 
 from reput.store_format.damage.contradictions import OldQueue, contradictions
 from reput.store_format.damage.queue_ends import (
+    GAP_COUNT,
+    NO_GAPS,
     LossReader,
     Run,
     RunReader,
@@ -30,10 +32,6 @@ from reput.store_format.damage.votes import runs_by_vote
 # If two neighbouring entries of a queue do not have neighbouring queueOffsets, the queueOffsets
 # between may be lost. They count as lost only if the log lost enough bytes for all their messages
 # between the two records.
-
-# Before the run's entry number `index`, `count` positions are lost.
-GAP_COUNT = np.dtype([("index", "<i8"), ("count", "<i8")])
-NO_GAPS = np.empty(0, GAP_COUNT)
 
 _MOST_UNEXPLAINED = 2  # messages missing where the log lost too few bytes; more are a leap
 _CREDIBLE = 1 << 62  # a queueOffset from here on, or below 0, shows no gap

@@ -4,14 +4,15 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from reput.store_format.faults import EmptyLog, StoreError
+from reput.store_format.files.local import LocalReader
 from reput.store_format.files.protocol import ANY_TIME, FileState, InputStorage, Reader, is_folder
 from reput.store_format.layouts import MAGIC_V1, MAGIC_V2, RECORD_FIXED_BYTES, RECORD_HEAD
-from reput.store_format.log.record import Read
+from reput.store_format.log.record import Bytes, Read
 from reput.store_format.names import COMMIT_LOG, DLEDGER, DLEDGER_DATA, segment_name, segment_start
 from reput.store_format.release.settings import Settings
 
@@ -43,8 +44,24 @@ class Segment(NamedTuple):
         return self.start + self.state.size
 
     def read_by(self, reader: Reader) -> Read:
-        """Reads this segment by physical offsets."""
-        return lambda offset, buffer: reader.read_into(offset - self.start, buffer)
+        read: Any = ReadBy(reader, self.start)
+        return read  # type: ignore[no-any-return]
+
+
+class ReadBy(NamedTuple):
+    """Reads a segment, which begins at `start`, by physical offsets."""
+
+    reader: Reader
+    start: int
+
+    def __call__(self, offset: int, buffer: Bytes) -> None:
+        self.reader.read_into(offset - self.start, buffer)
+
+    def data_from(self, offset: int) -> int:
+        """Where data may go on: before that are only zeros. A file of this machine knows."""
+        if isinstance(self.reader, LocalReader):
+            return self.start + self.reader.data_from(offset - self.start)
+        return offset
 
 
 def commit_log_folders(store: str, settings: Settings) -> list[str]:

@@ -26,7 +26,7 @@ from reput.store_format.log.record import Read as Read
 from reput.store_format.log.record import crc_of, read_oversize
 from reput.store_format.log.rules import NO_CHECKS as NO_CHECKS
 from reput.store_format.log.rules import Checks as Checks
-from reput.store_format.log.segments import Finding, Segment, begins_at, rename_text
+from reput.store_format.log.segments import Finding, ReadBy, Segment, begins_at, rename_text
 from reput.store_format.names import segment_name
 
 Marks = npt.NDArray[np.uint8]
@@ -82,6 +82,7 @@ class Walk:
         times.
         """
         self.read, self.end = read, end
+        self._data_from = read.data_from if isinstance(read, ReadBy) else int
         # bytes before each record, where the walk stands
         self.head: int = records.head_bytes(end, rules)
         self._rules, self._checks, self._doubt = rules, checks, doubt
@@ -226,9 +227,9 @@ class Walk:
 
     def windows(self, at: int, end: int, overlap: int = 0) -> Iterator[tuple[int, records.Bytes]]:
         """[at, end) in pieces (physical offset, bytes). Each piece begins with the last `overlap`
-        bytes of the piece before, and is valid until the next piece.
+        bytes of the piece before, and is valid until the next piece. A hole may be left out.
         """
-        while at < end:
+        while (at := max(at, self._data_from(at) - overlap)) < end:
             window = self.load(at, overlap + 1, end)
             yield at, window
             if at + len(window) >= end:

@@ -6,10 +6,12 @@ staging, where MergeRanges reads them and writes the file.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import chain as in_turn
+from itertools import cycle, groupby, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -29,7 +31,7 @@ from reput.store_format.derived.index_file import (
 )
 from reput.store_format.derived.index_header import IndexHeader
 from reput.store_format.dispatch.dispatch import firsts, key_hashes, unpacked
-from reput.store_format.files.protocol import Reader
+from reput.store_format.files.protocol import Reader, Writer
 from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_SLOT
 from reput.store_format.names import INDEX
 from reput.udfs.staging import (
@@ -196,7 +198,7 @@ def chain_range(files: IndexFiles, file: int, number: int) -> Chain:
     for hashes in files.hashes(start, stop):
         count += chain(hashes, entry, files.slots, low, newest, previous[count:])
         entry += len(hashes)
-    return Chain(number, previous[:count], newest.astype(INDEX_SLOT))
+    return Chain(number, previous[:count], newest.byteswap(inplace=True).view(INDEX_SLOT))
 
 
 @dataclass(frozen=True)
@@ -259,13 +261,13 @@ def build_file(files: IndexFiles, file: int, chains: list[Chain]) -> Row:
     count = 1 + stop - start if start < stop else files.empty_index_count
     name = index_file_name()
     output = staging.storage.create(staging.path(name), digest=True)
-    output.write(header(first, last, before, used, count))
-    for each in chains:
-        output.write(each.slots.view(np.uint8))
-    output.write(bytes(INDEX_ENTRY_BYTES))  # entry 0 is never used
     begin, end = first or before, last or before
-    for entries in _entries(files, chains, start, stop, before.timestamp, begin.timestamp):
-        output.write(entries)
+    _write_behind(output, in_turn(
+        [header(first, last, before, used, count)],
+        (each.slots.view(np.uint8) for each in chains),
+        [bytes(INDEX_ENTRY_BYTES)],  # entry 0 is never used
+        _entries(files, chains, start, stop, before.timestamp, begin.timestamp),
+    ))  # fmt: skip
     written = output.finish(file_bytes(files.slots, files.index_num))
     return {
         "folder": INDEX,
@@ -283,13 +285,23 @@ def build_file(files: IndexFiles, file: int, chains: list[Chain]) -> Row:
     }
 
 
+def _write_behind(output: Writer, pieces: Iterable[Any]) -> None:
+    """Write pieces by a thread, each while the next one is made: tasks of queues end earlier."""
+    with ThreadPoolExecutor(1) as pool:
+        written: Future[Any] = pool.submit(bytes)
+        for piece in pieces:
+            written.result()
+            written = pool.submit(output.write, piece)
+        written.result()
+
+
 def _entries(
     files: IndexFiles, chains: list[Chain], start: int, stop: int, before: int, begin: int
 ) -> Iterator[np.ndarray]:
     """The file's entries as on disk, with the chains of all ranges merged.
 
     The first entry's timeDiff counts from the time `before`, all others from `begin`. Each array is
-    valid until the next one.
+    valid until the one after the next.
     """
     lows = np.array(
         [slot_range(each.number, files.ranges, files.slots)[0] for each in chains], np.int64
@@ -298,9 +310,9 @@ def _entries(
     cursors = np.cumsum(sizes) - sizes
     previous = [each.previous for each in chains]
     merged = np.concatenate(previous) if len(previous) > 1 else previous[0]
-    out = np.empty(_PUTS_A_READ * INDEX_ENTRY_BYTES, np.uint8)
+    room = [np.empty(_PUTS_A_READ * INDEX_ENTRY_BYTES, np.uint8) for _ in range(2)]
     head = 1
-    for puts in files.puts(start, stop):
+    for puts, out in zip(files.puts(start, stop), cycle(room), strict=False):
         for part, since in ((slice(0, head), before), (slice(head, len(puts)), begin)):
             fill_entries(
                 puts[part], files.slots, lows, merged, cursors, since,

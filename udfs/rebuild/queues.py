@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reput.store_format.damage import queue_ends
-from reput.store_format.damage.queue_findings import NO_GAPS, QueueGaps
 from reput.store_format.damage.votes import AS_IT_IS, runs_by_vote
 from reput.store_format.derived.queue_files import decode_entries, entry_bytes, pre_blank
 from reput.store_format.dispatch.runs import NO_POSITION, Beginning, begin
@@ -250,7 +249,11 @@ class NumberRuns:
     def _number(
         self, rows: Iterator[Row], kept: "GapFile", lost: queue_ends.LossReader
     ) -> Iterator[Row]:
-        gaps_before = QueueGaps(self.files, lost) if self._keeps_gaps else None
+        gaps_before = None
+        if self._keeps_gaps:
+            from reput.store_format.damage.queue_findings import QueueGaps  # of damaged logs alone
+
+            gaps_before = QueueGaps(self.files, lost)
         start = position = NO_POSITION
         shift, opened = 0, False
         beginning: Beginning | None = None
@@ -258,7 +261,7 @@ class NumberRuns:
         for row in self._runs(iter(living), lost):
             if row["is_left_out"]:
                 continue
-            gaps = gaps_before(row) if gaps_before else NO_GAPS
+            gaps = gaps_before(row) if gaps_before else queue_ends.NO_GAPS
             lowest, rest = position, 0
             if beginning is None or beginning.rest == 0:
                 beginning = self._begin(row, beginning)

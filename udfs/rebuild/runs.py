@@ -10,8 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.damage.contradictions import OldQueues
-from reput.store_format.damage.queue_ends import NO_QUEUE_DAMAGE, QueueDamage, run_part
-from reput.store_format.damage.queue_findings import GAP_COUNT, NO_GAPS
+from reput.store_format.damage.queue_ends import (
+    GAP_COUNT,
+    NO_GAPS,
+    NO_QUEUE_DAMAGE,
+    QueueDamage,
+    run_part,
+)
 from reput.store_format.derived.queue_files import (
     BadQueue,
     decode_entries,
@@ -21,8 +26,6 @@ from reput.store_format.derived.queue_files import (
 from reput.store_format.dispatch.runs import NO_POSITION, REPEATED, PositionRules, number_run
 from reput.store_format.faults import REFUSE
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
-from reput.store_format.rocksdb.database import RocksDBError
-from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.udfs.staging import ENTRIES, RUNS, Staging, ids_of, read_range, rows_of, schema
 
 # ---
@@ -99,6 +102,10 @@ class Lives(NamedTuple):
 
 def _first_in_rocksdb(queues: OldQueues, row: Row) -> int | None:
     """The physical offset of the row at position 0 of a store's queue in RocksDB; None without."""
+    # few stores need these: workers load them late
+    from reput.store_format.rocksdb.database import RocksDBError
+    from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
+
     folder = queues_folder(queues.store)
     if folder is None:
         return None

@@ -23,7 +23,6 @@ from reput.store_format.dispatch.scan import (
     ScanRules,
 )
 from reput.store_format.fate import gather
-from reput.store_format.fate.delays import any_fate, concerns
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import InputStorage
 from reput.store_format.files.read_ahead import open_ahead
@@ -240,6 +239,8 @@ class Summed(Outputs):
 
     def __init__(self, rules: ScanRules, buffers: Buffers, end: End) -> None:
         super().__init__(rules, buffers, end)
+        from reput.store_format.fate.delays import any_fate  # a rebuild's scan needs none
+
         self._put = PutSums(rules.dispatch.split_properties, rules.batch_topics)
         self._marks = gather.Taken(any_fate, rules.dispatch.split_properties)
 
@@ -297,6 +298,8 @@ class GatherMarks:
     end: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from reput.store_format.fate.delays import concerns  # a rebuild's scan needs none
+
         for number in ids_of(batches):
             found = gather.gather_segment(
                 self.storage, self.segments[number], self.rules, concerns, self.split, self.end

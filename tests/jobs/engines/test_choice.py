@@ -37,6 +37,7 @@ def test_a_named_engine_comes_first_then_a_session_that_is_meant(monkeypatch) ->
     monkeypatch.setattr("reput.jobs.engines.workers.prepare", lambda: started.append(1))
     for words, starts in [
         ([], 1), (["-v"], 1), (["--engine=spark"], 0), (["--master", "local"], 0), (["--help"], 0),
+        (["--engine", "local"], 1), (["--engine=local"], 1), (["--engine", "spark"], 0),
     ]:  # fmt: skip
         started.clear()
         start_early(["rebuild", "S", *words])

@@ -1,5 +1,6 @@
 """The walk that all readers of a log share: its steps, its long records, and what it reads."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,15 @@ from reput.jobs.check import check
 from reput.jobs.judging.shown import next_step
 from reput.jobs.rebuild import REFUSE, SALVAGE
 from reput.jobs.repair import repair
+from reput.store_format.dispatch.scan import Buffers, End, Scan, scan_rules
 from reput.store_format.faults import DamageFound, Fault
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.log import record
 from reput.store_format.log.records import RecordRules
+from reput.store_format.log.segments import FIND_FIRST, Segment, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Checks, Walk
-from reput.store_format.release.settings import SettingError
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import SettingError, Settings
 from tests.built import Built
 from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, run, storage_of
 from tests.logs import Message, encode, properties
@@ -183,6 +188,42 @@ def test_sizes_that_lie_do_not_have_the_same_bytes_read_again() -> None:
             assert (at, fault != Fault.NONE) == (place, True)
         assert log.read_bytes < most
     assert log.read_bytes > 30 * SEGMENT
+
+
+@pytest.mark.parametrize("at", [(1 << 20) - 2, 1 << 20, (1 << 20) + 5])
+def test_of_a_hole_no_window_is_read_but_a_record_may_begin_in_it(at: int, tmp_path: Path) -> None:
+    path, start = tmp_path / "segment", 1 << 30
+    record = encode(SMALL, start + at)
+    assert record[:2] == bytes(2)
+    with path.open("wb") as file:
+        file.seek(at + 2)
+        file.write(record[2:])
+        file.truncate(3 << 20)
+    reader = LocalStorage().open(str(path))
+    segment = Segment(str(path), start, reader.state)
+    rules = scan_rules(profile("5.3.3"), Settings(), ())
+    read: list[int] = []
+
+    def scanned(first: int, begin: int, length: int) -> End:
+        read.clear()
+        stretch = Stretch(start, segment.end, start + begin, start + begin + length, first)
+        made = Scan(segment.read_by(reader), stretch, rules, Buffers(length, window_bytes=WINDOW))
+        load = made.walk.load
+        made.walk.load = lambda *each: read.append(each[0]) or load(*each)  # type: ignore
+        *_, end = made.run()
+        assert isinstance(end, End)
+        return end
+
+    for first, begin in ((FIND_FIRST, 0), (start + at, at)):
+        end = scanned(first, begin, (2 << 20) - begin)
+        assert (end.first, end.records, end.rest_is_zero) == (start + at, 1, True)
+        assert end.next == start + at + len(record)
+    assert scanned(FIND_FIRST, 0, 1 << 19) == End()
+    assert read == []
+    assert scanned(FIND_FIRST, 2 << 20, 1 << 20) == End()
+    assert len(read) == 1  # the file's last bytes
+    assert not scanned(start, 0, 2 << 20).rest_is_zero
+    reader.close()
 
 
 def test_what_is_at_hand_is_not_read_again_and_a_read_that_failed_leaves_nothing() -> None:

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reput.store_format.damage.queue_ends import all_offsets, place_of
-from reput.store_format.damage.queue_findings import GAP_COUNT
+from reput.store_format.damage.queue_ends import GAP_COUNT, all_offsets, place_of
 from reput.store_format.derived.index_header import NO_HEADER, IndexHeader
 from reput.store_format.dispatch.scan import place_rules
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, INDEX_MESSAGE, QUEUE_ENTRY
 from reput.store_format.release.profiles import profile
+from reput.udfs.rebuild import index as index_tasks
 from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.rebuild.runs import LAST_LIFE, ListRuns, Lives
 from reput.udfs.staging import BUILT, CHAINED, HASHES, MESSAGES, RUN, RUNS, Staging
@@ -90,6 +90,28 @@ def test_the_bytes_are_the_same_for_any_number_of_ranges(ranges: int) -> None:
         whole, raw = built(index(FIVE[:1], [], FIVE[1:]), row["number"])
         assert files.staging.storage.read_bytes(f"s/{row['name']}") == raw
         assert {**row, "name": ""} == {**whole, "name": ""}
+
+
+def test_a_piece_stays_as_it_is_while_the_next_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_tasks, "_PUTS_A_READ", 1)
+    files = index(FIVE)
+    pieces = index_tasks._entries(files, [index_tasks.chain_range(files, 0, 0)], 0, 4, 0, 0)
+    before = next(pieces)
+    kept = before.tobytes()
+    for piece in pieces:
+        assert before.tobytes() == kept != piece.tobytes()
+        before, kept = piece, piece.tobytes()
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_a_piece_that_cannot_be_written_fails_the_task(failing: int) -> None:
+    class Full:
+        def write(self, piece: int) -> None:
+            if piece == failing:
+                raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        index_tasks._write_behind(Full(), range(3))  # type: ignore[arg-type]
 
 
 # --- A queue's runs in staging: read, and numbered as docs/formats/consumequeue.md says.

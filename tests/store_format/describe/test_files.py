@@ -32,7 +32,8 @@ def entry(place: int, size: int = 100) -> bytes:
 def items(raw: bytes, start: int = 0, batch: bool = False, first: int = 0) -> list[Any]:
     """(kind, position, what it says) of each item."""
     return [(item["kind"], item.get("position"), item.get("entries", item.get("reason", "")))
-        for item in describe_queue(reader(memoryview(raw)), len(raw), start, batch, first)]  # fmt: skip
+        for item in describe_queue(reader(memoryview(raw)), len(raw), start, batch,
+            first)]  # fmt: skip
 
 
 def test_a_kind_is_known_by_names_or_a_segments_magic() -> None:

@@ -32,7 +32,8 @@ def entry(place: int, size: int = 100) -> bytes:
 def items(raw: bytes, start: int = 0, batch: bool = False, first: int = 0) -> list[Any]:
     """(kind, position, what it says) of each item."""
     return [(item["kind"], item.get("position"), item.get("entries", item.get("reason", "")))
-        for item in describe_queue(reader(raw), len(raw), start, batch, first)]  # fmt: skip
+        for item in describe_queue(reader(memoryview(raw)), len(raw), start, batch,
+            first)]  # fmt: skip
 
 
 def test_a_kind_is_known_by_names_or_a_segments_magic() -> None:
@@ -111,7 +112,7 @@ def view(
         raw += struct.pack(">iqii", hashed, number * 100, number, before)
     raw += bytes(20)
 
-    return IndexFileView(reader(raw), index_sizes(len(raw), SLOTS))
+    return IndexFileView(reader(memoryview(raw)), index_sizes(len(raw), SLOTS))
 
 
 def damage(items: Any) -> list[tuple[int, str, int, str]]:
@@ -176,7 +177,7 @@ def a_file(magic: int = COMPACTED, count: int = 3, slots: int = 7) -> bytes:
 
 
 def described(raw: bytes, first: int = 0) -> list[dict[str, Any]]:
-    return list(describe_tiered_index(reader(raw), len(raw), first))
+    return list(describe_tiered_index(reader(memoryview(raw)), len(raw), first))
 
 
 def test_a_tiered_index_is_its_header_and_items_or_damage() -> None:

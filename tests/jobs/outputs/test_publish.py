@@ -131,9 +131,9 @@ def test_a_crash_while_publishing_leaves_one_set_or_the_other(work: Work) -> Non
 
 @pytest.mark.long
 def test_all_states_of_a_rebuild(work: Work) -> None:
-    seen = check(work, 2, lambda number, crash: True)
+    seen = check(work, 8, lambda number, crash: True)
     print(f"{len(work.files.ops)} operations, {seen}")
-    assert min(seen.values()) > 10
+    assert min(seen.values()) > 30
 
 
 @pytest.mark.parametrize("how", FAILURES)

@@ -21,7 +21,7 @@ def test_every_page_of_a_structure_is_decoded_here() -> None:
     about_all = {"README", "remoting", "replication", "repository", "rocksdb", "dledger"}
     about_all |= set(QUEUE_LOGS)
     # these too are decoded: tests/remoting, tests/broker/wire/test_replication.py,
-    # tests/store_format/rocksdb/test_docs.py, tests/store_format/files/test_queue_logs.py,
+    # tests/store_format/rocksdb/test_rows.py, tests/store_format/files/test_queue_logs.py,
     # test_runs.py there, tests/store_format/log/test_groups.py
     assert {path.stem for path in FOLDER.glob("*.md")} - about_all == set(PAGES)
 

@@ -43,7 +43,7 @@ def decides(module: str) -> bool:
 
 def has_own_test(module: str) -> bool:
     """Whether `test_NAME.py` is there, `test_NAME_PART.py` for a part of the module, or
-    `test_OTHER_and_NAME.py` for two that are one subject.
+    the same with another name before `_and_`: two that are one subject.
     """
     folder, name = ROOT / "tests" / Path(module).parent, Path(module).stem
     named = [each for path in folder.glob("test_*.py") for each in path.stem[5:].split("_and_")]

@@ -1,7 +1,7 @@
 """What RocketMQ's own start makes of a store's index, as a model: load, then recovery.
 
 IndexService.load, CommitLog.recoverAbnormally and isMappedFileMatchedRecover,
-IndexService.buildIndex, IndexFile.putKey and selectPhyOffset. `test_killed_append.py` has the
+IndexService.buildIndex, IndexFile.putKey and selectPhyOffset. `test_rocketmq.py` has the
 real one say the same.
 """
 

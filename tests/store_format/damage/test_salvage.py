@@ -179,7 +179,7 @@ def test_nothing_is_lost_that_was_not_touched_and_nothing_invented(
 
 @pytest.mark.parametrize(
     "engine", ["local"], indirect=True
-)  # on Spark: tests/rocketmq/test_repair.py
+)  # on Spark: tests/rocketmq/test_recovered.py
 def test_a_golden_store_is_salvaged_on_an_engine(engine: Engine, tmp_path: Path) -> None:
     """One record of 1,500 is damaged; RocketMQ's own recovery keeps 745 of them."""
     store = golden_stores.unpack("middle_size_5.3.3")

@@ -10,6 +10,7 @@ import pytest
 
 import reput
 from reput.jobs.cli import main
+from reput.store_format.derived.index_reader import key_hash
 from tests.built import write_log
 from tests.logs import Message, build_log, properties
 from tests.store_format.query.asked import Asked, places
@@ -70,9 +71,9 @@ def test_entries_that_point_elsewhere_or_are_lost_give_no_wrong_message(small, t
     for file in index_files(small):
         raw = file.read_bytes()
         for number in range(2, MOST - 1):  # the first and last tell where the index ends
-            key_hash, _, diff, previous = ENTRY.unpack_from(raw, entry_at(number))
+            hashed, _, diff, previous = ENTRY.unpack_from(raw, entry_at(number))
             place = elsewhere[number % len(elsewhere)]
-            edited(file, entry_at(number), ENTRY.pack(key_hash, place, diff, previous))
+            edited(file, entry_at(number), ENTRY.pack(hashed, place, diff, previous))
     noted = set()
     with small.open() as opened:
         for (topic, key), wanted in small.by_key.items():

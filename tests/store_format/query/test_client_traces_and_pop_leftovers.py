@@ -65,7 +65,7 @@ def test_any_bytes_are_read(drawn: int | bytes) -> None:
 
 
 # --- What was in flight when a broker ended: by check points, orders and RocksDB. That real brokers
-# leave just that is in tests/rocketmq/test_in_flight.py.
+# leave just that is in tests/rocketmq/test_popped.py.
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Made]:
     made = Made(tmp_path / "store")

@@ -11,16 +11,18 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 # From the ground up: a folder imports only those of the lines above it.
-LAYERS = ("store_format", "store_format/files store_format/release", "store_format/kernels",
-          "store_format/log", "store_format/derived store_format/dispatch store_format/message",
-          "store_format/damage store_format/filter store_format/rewrite store_format/rocksdb",
-          "store_format/describe store_format/discover", "store_format/query", "store_format/fate",
-          "store_format/state", "broker/wire", "broker/writer", "broker/change broker/serving",
-          "broker/services", "udfs", "udfs/rebuild", "udfs/convert udfs/damage", "udfs/table",
-          "udfs/compare", "jobs/engines", "jobs/opening", "jobs/outputs jobs/sources",
-          "jobs/pipeline", "jobs/salvaging", "jobs/deriving", "jobs/exporting", "jobs/console",
-          "jobs/judging", "jobs/comparing jobs/in_place", "jobs/page jobs/replicating",
-          "jobs/converting jobs/repository jobs/sending jobs/sockets", "jobs")  # fmt: skip
+LAYERS = (
+    "store_format", "store_format/files store_format/release", "store_format/kernels",
+    "store_format/log", "store_format/derived store_format/dispatch store_format/message",
+    "store_format/damage store_format/filter store_format/rewrite store_format/rocksdb",
+    "store_format/describe store_format/discover", "store_format/query", "store_format/fate",
+    "store_format/state", "broker/wire", "broker/writer", "broker/change broker/serving",
+    "broker/services", "udfs", "udfs/rebuild", "udfs/convert udfs/damage", "udfs/table",
+    "udfs/compare", "jobs/engines", "jobs/opening", "jobs/outputs jobs/sources",
+    "jobs/pipeline", "jobs/salvaging", "jobs/deriving", "jobs/exporting", "jobs/console",
+    "jobs/judging", "jobs/comparing jobs/in_place", "jobs/page jobs/replicating",
+    "jobs/converting jobs/repository jobs/sending jobs/sockets", "jobs",
+)  # fmt: skip
 _NO_COMMANDS = {"cli", "demo"}  # the demo types what a user would
 
 

@@ -61,13 +61,14 @@ def test_files_that_change_meanwhile_are_read_again(tmp_path: Path, monkeypatch)
     def read(self: Any, there: Any, put: Any) -> None:
         real(self, there, put)
         if there.path.endswith("Offset.json") and (n := next(changes, None)) is not None:
-            (path / "config/consumerOffset.json").write_text(f'{{"offsetTable":{{"n":{n}}}}}')
+            # each of another size: two writes may have one time, to the clock's tick
+            (path / "config/consumerOffset.json").write_text(f'{{"offsetTable":{{"n":{10**n}}}}}')
 
     monkeypatch.setattr(state.Snapshot, "_read", read)
     about = run(tmp_path)
     assert about.warnings == []
     kept = content(tmp_path, catalogue(tmp_path).run(1), "config/consumerOffset.json")
-    assert kept == b'{"offsetTable":{"n":2}}'
+    assert kept == b'{"offsetTable":{"n":100}}'
 
 
 @pytest.mark.parametrize("torn", [b"", bytes(9), b'{"topicConfigTable":{"T'])

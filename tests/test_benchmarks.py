@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import sys
 import threading
 from pathlib import Path
@@ -20,6 +21,8 @@ from benchmarks.rows import ROWS
                          ids=lambda path: path.stem)  # fmt: skip
 def test_no_benchmark_uses_what_is_gone(path: Path) -> None:
     importlib.import_module(f"benchmarks.{path.stem}")
+    for name in re.findall(r'"-m", "(tests[.\w]*)"', path.read_text()):
+        importlib.import_module(f"{name}.__main__")
 
 
 def test_the_slope_is_of_the_marginal_cost() -> None:

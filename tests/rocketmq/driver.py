@@ -180,3 +180,25 @@ def remove_derived(store: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def once(version: str, command: str, **job: Any) -> Answer:
+    """One job in a JVM of its own; the answer has `wall_seconds`, of the whole process."""
+    home = Path(tempfile.mkdtemp(prefix="reput-rocketmq-"))
+    try:
+        begin = time.monotonic()
+        done = subprocess.run(
+            [*java_command(version, home), json.dumps({"command": command, **job})],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+        )
+        wall = time.monotonic() - begin
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    lines = done.stdout.splitlines()
+    answer = json.loads(lines[-1]) if lines else {"ok": False, "error": done.stderr}
+    if not answer.pop("ok"):
+        raise JobFailedError(f"RocketMQ {version}, {command}: {answer['error']}")
+    return {**answer, "wall_seconds": wall}

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -70,9 +71,13 @@ def start_early(words: Sequence[str]) -> None:
     """Start loading what tasks need, which takes half a second, if a command, by its words, is
     likely to need it. `command_engine`, or the end of this process, ends it, even unused.
     """
-    spark = ("--engine", "--master", "-h", "--help")
-    others = " ".join(words).replace("--engine=local", "").replace("--engine local", "").split()
-    if not session_given() and not any(word.startswith(spark) for word in others):
+    parts = [part for word in words for part in word.split("=", 1)]
+    others = ("--master", "-h", "--help")
+    needless = any(
+        word in others or (word == "--engine" and after != "local")
+        for word, after in pairwise([*parts, ""])
+    )
+    if not session_given() and not needless:
         with suppress(EngineFailed):  # a command that needs the workers raises it again
             prepare()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import os
 import random
 import shutil
 import socket
@@ -26,12 +28,19 @@ CHECK_SOON = {"transactionTimeOut": 1000, "transactionCheckInterval": 2000}
 DELAY_LEVEL = 4  # 30 s: past the first broker's stop, soon after the second one's start
 
 
+# Each of pytest's processes has ports of its own, and gives each once before it begins again: what
+# another test has picked, and its broker not yet bound, is free to see.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4
+_PORTS = range(20_002 + 3_000 * _WORKER, 23_000 + 3_000 * _WORKER, 4)
+_next = itertools.count(random.randrange(len(_PORTS)))
+
+
 def free_port() -> int:
     """A port with its neighbours free: two below a slave asks for topics (the VIP channel), one
     above is replication. It is below those that the kernel gives to connections, of which any may
     otherwise take one of the three before a broker is there, or while it is being restarted."""
     while True:
-        port = random.randrange(20_000, 32_000)
+        port = _PORTS[next(_next) % len(_PORTS)]
         with suppress(OSError), ExitStack() as stack:
             for each in (port - 2, port, port + 1):
                 stack.enter_context(socket.create_server(("127.0.0.1", each)))
@@ -48,9 +57,8 @@ class Broker:
         """controller: a folder, where one is started that elects this broker; or the address of
         one that is there."""
         self.driver = Driver(version, log_level="WARN")
-        job: dict[str, Any] = {"store": str(store), "settings": {**SETTINGS, **settings}}
-        if port:
-            job["port"] = port
+        job: dict[str, Any] = {"store": str(store), "settings": {**SETTINGS, **settings},
+                               "port": port or free_port()}  # fmt: skip
         if namesrv:
             job["namesrv"] = namesrv
         if controller:

@@ -145,6 +145,9 @@ def engine(request: pytest.FixtureRequest) -> "Iterator[Engine]":
 
 @pytest.fixture(autouse=True)
 def _commands_in_process(request: pytest.FixtureRequest) -> None:
+    from reput.jobs.console import voice
+
+    voice.begin()  # as a command does: another test may have said a note, which is said once
     if _in(_place(request.path), IN_PROCESS) and not any(
         map(request.node.get_closest_marker, ("real", "long", "own_engine"))
     ):

@@ -106,6 +106,28 @@ def found_before(raw: bytes, behind: bytes, release: str) -> dict[bytes, bytes]:
             if start >= 0}  # fmt: skip
 
 
+@pytest.mark.parametrize(("raw", "by_split", "by_first"), [
+    (b"", None, None), (b"TAGS\x01a\x02", b"a", b"a"),
+    (b"TAGS\x01a", b"a", b"a"),  # 4.9.1 to 5.1.x may leave the last 02 out
+    (b"TAGS", None, None), (b"TAGS\x01", None, None), (b"TAGS\x01\x02", None, None),
+    (b"TAGS\x02", None, None), (b"TAGS\x01\x01\x02", None, b"\x01"),
+    (b"TAGS\x01a\x01\x02", b"a", b"a\x01"),  # split drops empty parts at the end
+    (b"TAGS\x01a\x01\x01\x01\x02", b"a", b"a\x01\x01\x01"),
+    (b"TAGS\x01a\x01b\x02", None, b"a\x01b"), (b"TAGS\x01\x01a\x02", None, b"\x01a"),
+    (b"\x01TAGS\x02", None, None), (b"\x01TAGS\x01a\x02", None, None),
+    (b"\x01a\x02TAGS\x01b\x02", b"b", b"b"), (b"\x02\x02TAGS\x01a\x02\x02", b"a", b"a"),
+    (b"TAGS\x01a\x02TAGS\x01b\x02", b"b", b"b"),  # the last one wins
+    (b"TAGS\x01a\x02TAGS\x01\x02", b"a", b"a"),  # but not where it does not count
+    (b"TAGS\x01a\x02TAGS\x01b\x01c\x02", b"a", b"b\x01c"),
+    (b"TAG\x01a\x02TAGSS\x01b\x02tags\x01c\x02", None, None), (b" TAGS\x01a\x02", None, None),
+    (b"x\x01TAGS\x02TAGS\x01y\x02", b"y", b"y"), (b"TAGS\x01 \x02", b" ", b" "),
+    (b"TAGS\x01\xff\x02", b"\xff", b"\xff"),
+])  # fmt: skip
+def test_malformed_pairs(raw: bytes, by_split: bytes | None, by_first: bytes | None) -> None:
+    assert found(raw, SPLIT).get(b"TAGS") == by_split
+    assert found(raw, FIRST).get(b"TAGS") == by_first
+
+
 def test_every_name_is_found_at_its_own_place_in_a_release_on_each_side() -> None:
     raw = b"".join(name + b"\x01" + name.lower() + b"\x02" for name in NAMES)
     for release in (SPLIT, FIRST):

@@ -250,3 +250,14 @@ def test_behind_all_queues_are_only_messages_that_go_to_one(sys_flag, wanted) ->
         )
         whole = log_gaps(opened, [], store.notes)
         assert whole.gaps == [(opened.log.start, opened.log.end)]
+
+
+@pytest.mark.parametrize(("file", "wanted"), [(0, range(0, 20, 2)), (1, range(20, 40, 2))])
+def test_what_one_queue_lacks_no_other_has(file: int, wanted: range) -> None:
+    """The gap has messages of queue 1 too, which that has."""
+    store = made()
+    del store.storage.files[store.paths("consumequeue/T/0")[file]]
+    with store.open() as opened:
+        queues = [opened.queue("T", number, False) for number in (0, 1)]
+        found = log_gaps(opened, queues, store.notes).messages(opened, store.notes)
+        assert store.numbers(list(found)) == [*wanted]

@@ -14,7 +14,7 @@ from reput.store_format.damage.evidence import (
     votes_before,
 )
 from reput.store_format.faults import REASONS, Fault
-from tests.damaged import SALVAGE, Damaged, damaged, entries, messages, salvage
+from tests.damaged import SALVAGE, damaged, entries, messages, salvage
 from tests.in_process import rebuild_log, storage_of
 from tests.logs.encoder import Message
 from tests.store_format.damage.generator import (
@@ -26,16 +26,7 @@ from tests.store_format.damage.generator import (
     salvaged,
 )
 from tests.store_format.damage.generator import judge as judge_truth
-
-
-def whole_but(log: Damaged, lost: set[int], queue: int = 0) -> list[int]:
-    """A queue's entries; at a lost message's position stands the next one's."""
-    mine = [n for n, m in enumerate(log.messages) if m.queue_id == queue]
-    wanted: list[int] = []
-    for number in reversed(mine):
-        if number not in lost or wanted:
-            wanted.insert(0, wanted[0] if number in lost else log.places[number])
-    return wanted
+from tests.store_format.damage.salvaged import whole_but
 
 
 def busy(count: int = 200, queues: int = 1) -> list[Message]:

@@ -13,21 +13,16 @@ from reput.jobs.rebuild import REFUSE, TRUNCATE
 from reput.store_format.damage.queue_ends import (
     LAST_FIRST_OFFSET,
     NEVER,
-    NO_QUEUE_DAMAGE,
     Losses,
     LossReader,
     Opening,
     QueueEnds,
     SegmentLoss,
-    all_entries,
-    all_offsets,
-    entry_at,
     last_of,
     last_of_run,
     lost_places,
     most_messages,
     opening,
-    place_of,
 )
 from reput.store_format.damage.ranges import CONTENT, KINDS, RANGE, DamageKind
 from reput.store_format.dispatch.scan import Buffers, End, Outputs, Runs
@@ -39,7 +34,6 @@ from tests.jobs.checking import checked
 from tests.logs.batches import batch
 from tests.logs.encoder import Message
 from tests.reference import derive
-from tests.store_format.damage.staged import SIZE, staged
 from tests.store_format.damage.walked import SCAN_RULES, walked
 
 SEGMENT = 1 << 14
@@ -345,30 +339,3 @@ def test_salvage_lives_with_any_offsets(offsets: list[int], follow: int) -> None
 
 
 # --- What runs refer to: queueOffsets that are kept only where they jump, and entries of two sizes.
-ON_BY_ONE = [(5, 1000), (6, 1300), (7, 1600)]
-JUMPING = [(5, 2000), (9, 2300), (8, 2600)]
-
-
-def test_a_run_reads_its_own_entries_and_offsets() -> None:
-    files, [run] = staged(ON_BY_ONE)
-    assert not len(files.offsets(run))
-    assert all_offsets(files, run).tolist() == [5, 6, 7]
-    files, [_, run] = staged(ON_BY_ONE, JUMPING)
-    assert all_offsets(files, run).tolist() == [5, 9, 8]
-    files, [run] = staged([((1 << 40) + 1, 0)])
-    assert all_offsets(files, run).tolist() == [(1 << 40) + 1]
-    files, [_, run] = staged(ON_BY_ONE, JUMPING)
-    assert int(entry_at(files, run, 0)["physicalOffset"]) == 2000
-    assert int(entry_at(files, run, 2)["physicalOffset"]) == 2600
-    assert isinstance(place_of(files, run, 1), int)
-    files, _ = staged(ON_BY_ONE)
-    assert files.damage == NO_QUEUE_DAMAGE
-    assert not any(NO_QUEUE_DAMAGE)
-    for many in [0, 4]:
-        files, runs = staged(ON_BY_ONE, JUMPING, batch=many)
-        for run, places in zip(runs, ([1000, 1300, 1600], [2000, 2300, 2600]), strict=True):
-            entries = all_entries(files, run)
-            assert entries["physicalOffset"].tolist() == places
-            assert entries["size"].tolist() == [SIZE] * 3
-            assert [place_of(files, run, number) for number in range(3)] == places
-        assert (all_entries(files, runs[1])["batchSize"] == 4).all() if many else True

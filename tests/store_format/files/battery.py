@@ -199,6 +199,17 @@ def check_output(output: str, tmp_path: Path) -> None:
     assert difference(there, golden().expect) is None
 
 
+def check_all(storage: Storage, url: str, tmp_path: Path, tick: float = 0) -> None:
+    """Files and changes are seen, and a set is published and replaced, below a URL."""
+    check_files(storage, f"{url}/files")
+    check_changes(storage, f"{url}/changes", tick)
+    upload(golden().input, storage, f"{url}/store")
+    rebuild(f"{url}/store", f"{url}/out")
+    check_output(f"{url}/out", tmp_path)
+    rebuild(f"{url}/store", f"{url}/out", replace=True)
+    assert look(f"{url}/store", f"{url}/out").same
+
+
 # A rebuild that kills itself: in the place that its first word names.
 _KILLED = """
 import os, signal, sys

@@ -10,17 +10,5 @@ from pathlib import Path
 from reput.store_format.files.arrow import ArrowStorage
 from tests.store_format.files import battery
 
-
-def main(url: str, folder: Path) -> None:
-    storage = ArrowStorage()
-    battery.check_files(storage, f"{url}/files")
-    battery.check_changes(storage, f"{url}/changes", tick=1.1)
-    battery.upload(battery.golden().input, storage, f"{url}/store")
-    battery.rebuild(f"{url}/store", f"{url}/out")
-    battery.check_output(f"{url}/out", folder)
-    battery.rebuild(f"{url}/store", f"{url}/out", replace=True)
-    assert battery.look(f"{url}/store", f"{url}/out").same
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    battery.check_all(ArrowStorage(), sys.argv[1], Path(sys.argv[2]), tick=1.1)

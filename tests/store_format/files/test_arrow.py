@@ -51,15 +51,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_files_and_changes_are_seen(folder: Path, tmp_path: Path) -> None:
-    battery.check_files(ArrowStorage(), f"{URL}/files")
-    battery.check_changes(ArrowStorage(), f"{URL}/changes")
-    battery.upload(battery.golden().input, ArrowStorage(), f"{URL}/store")
-    battery.rebuild(f"{URL}/store", f"{URL}/out")
-    battery.check_output(f"{URL}/out", tmp_path)
-    battery.rebuild(f"{URL}/store", f"{URL}/out", replace=True)
+    battery.check_all(ArrowStorage(), URL, tmp_path)
     assert (folder / "bucket/out" / MANIFEST).exists()
     assert not (folder / "bucket/out" / UNFINISHED).exists()
-    assert battery.look(f"{URL}/store", f"{URL}/out").same
 
 
 def test_a_file_that_changes_or_ends_early_while_it_is_read(folder: Path) -> None:
@@ -181,14 +175,7 @@ def azurite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_azure(azurite: None, tmp_path: Path) -> None:
-    storage = ArrowStorage()
-    battery.check_files(storage, f"{AZURE_URL}/files")
-    battery.check_changes(storage, f"{AZURE_URL}/changes", tick=1.1)  # its times are whole seconds
-    battery.upload(battery.golden().input, storage, f"{AZURE_URL}/store")
-    battery.rebuild(f"{AZURE_URL}/store", f"{AZURE_URL}/out")
-    battery.check_output(f"{AZURE_URL}/out", tmp_path)
-    battery.rebuild(f"{AZURE_URL}/store", f"{AZURE_URL}/out", replace=True)
-    assert battery.look(f"{AZURE_URL}/store", f"{AZURE_URL}/out").same
+    battery.check_all(ArrowStorage(), AZURE_URL, tmp_path, tick=1.1)  # its times are whole seconds
 
 
 @pytest.mark.long

@@ -90,9 +90,6 @@ def test_a_part_a_head_and_the_state_of_a_listing(tmp_path: Path) -> None:
     assert folder.head("none", 3) is None
     with pytest.raises(StoreChanged):
         read_part(storage, str(path), 8, 4)
-    path = tmp_path / "file"
-    path.write_bytes(b"0123456789")
-    storage = LocalStorage()
     (listed,) = storage.list(str(tmp_path))
     path.write_bytes(b"another one")
     with pytest.raises(StoreChanged, match="changed since it was listed"):

@@ -97,13 +97,9 @@ def test_records_that_rocketmq_forgot_while_it_compacted_are_found(root: Path) -
     assert [queue_offset for _, _, queue_offset in forgotten] == list(range(722, 730))
 
 
-def spoil(path: Path, at: int) -> None:
-    flip(path, at)
-
-
 def test_a_changed_entry_is_named_and_a_spoilt_record_breaks_a_tiered_log_off(copy: Path) -> None:
     path = copy / f"compaction/compactionCq/{TOPIC}/0/{0:020d}"
-    spoil(path, 46 + 35)
+    flip(path, 46 + 35)
     (found,) = looked(compacted_url(copy)).differences
     assert (found.path, found.offset, found.field) == (str(path), 46, "entry 1 baseOffset")
     path.unlink()
@@ -111,11 +107,11 @@ def test_a_changed_entry_is_named_and_a_spoilt_record_breaks_a_tiered_log_off(co
         "the file is missing"
     )
     path = copy / f"tiered/judge/{PLAIN}/0/CONSUME_QUEUE" / tiered_name(200)
-    spoil(path, 2 * 20 + 11)
+    flip(path, 2 * 20 + 11)
     (found,) = looked(tiered_url(copy)).differences
     assert (found.path, found.offset, found.field) == (str(path), 40, "entry 2 size")
     path = copy / f"tiered/judge/{PLAIN}/0/COMMIT_LOG" / tiered_name(0)
-    spoil(path, 4)
+    flip(path, 4)
     report = looked(tiered_url(copy))
     assert any("magic" in each.field and each.path.endswith(f"{0:020d}")
                for each in report.differences)  # fmt: skip

@@ -1,7 +1,6 @@
 """Who holds a store's lock, and which job folders are left over."""
 
 import fcntl
-import mmap
 import os
 import socket
 import subprocess
@@ -56,8 +55,6 @@ def test_a_lock_of_another_process_is_seen_and_only_the_first_byte_counts(tmp_pa
             DiskFiles(str(tmp_path)).lock("lock")
     assert lock_holder(str(file)) is None
     assert file.read_bytes() == b"lock"
-    file = tmp_path / "lock"
-    file.write_bytes(b"lock")
     with held_by_another(file, byte=1):
         assert lock_holder(str(file)) is None
 
@@ -130,26 +127,6 @@ def test_reads_leave_nothing_behind_from_linux_6_16_on(tmp_path: Path) -> None:
         os.close(reader)
         os.close(writer)
     assert cached_bytes(-1, 0, 4096) is None
-
-
-def test_cached_bytes_are_whole_pages_of_the_part_asked_for(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_bytes(bytes(5 * mmap.PAGESIZE + 1))
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.pread(descriptor, 6 * mmap.PAGESIZE, 0)
-        all_of_it, two, none = (cached_bytes(descriptor, at, length)
-            for at, length in ((0, 6 * mmap.PAGESIZE), (mmap.PAGESIZE, 2 * mmap.PAGESIZE),
-            (6 * mmap.PAGESIZE, mmap.PAGESIZE)))  # fmt: skip
-    finally:
-        os.close(descriptor)
-    if all_of_it is None or two is None:
-        pytest.skip("this Linux does not say what is cached")
-    # other processes may push pages out meanwhile
-    assert all_of_it % mmap.PAGESIZE == two % mmap.PAGESIZE == 0
-    assert 0 <= all_of_it <= 6 * mmap.PAGESIZE
-    assert 0 <= two <= 2 * mmap.PAGESIZE
-    assert none == 0
 
 
 def test_available_memory_is_part_of_what_there_is() -> None:

@@ -80,7 +80,6 @@ def test_a_switched_store_has_both_shapes_and_its_configuration_says_which_membe
     segments = dledger_stores.segments_of(store, about)
     assert segments[0].start < groups.heads_from(segments) <= segments[-1].start
     assert [each.has_heads for each in segments] == sorted(each.has_heads for each in segments)
-    store, _ = dledger_stores.unpack("mixed", tmp_path)
     group = next(store.glob("dledger-*"))
     other = store / "dledger-n7" / "data"
     other.mkdir(parents=True)
@@ -107,19 +106,6 @@ def test_a_plain_store_has_no_heads(tmp_path: Path) -> None:
     (data / f"{0:020}").write_bytes(bytes(1024))
     assert groups.log_folders(Folder(LOCAL, str(tmp_path)), Settings()) == [f"{tmp_path}/commitlog"]
     assert groups.heads_from(find_segments(LOCAL, [f"{tmp_path}/commitlog"], 1024)) == NO_HEADS
-
-
-def test_two_members_in_one_store_are_asked_about(tmp_path: Path) -> None:
-    for member in ("n0", "n1"):
-        data = tmp_path / f"dledger-{member}" / "data"
-        data.mkdir(parents=True)
-        (data / f"{0:020}").write_bytes(bytes(1024))
-    with pytest.raises(StoreError, match="--set dLegerSelfId=n0"):
-        groups.log_folders(Folder(LOCAL, str(tmp_path)), Settings())
-    chosen = settings_from({"dLegerSelfId": "n1"})
-    assert groups.log_folders(Folder(LOCAL, str(tmp_path)), chosen) == [
-        f"{tmp_path}/dledger-n1/data"
-    ]
 
 
 WRONG = {"magic": (DLEDGER_AT.magic, 4, 7), "pos": (DLEDGER_AT.pos, 8, 5),

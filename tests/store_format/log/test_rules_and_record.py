@@ -20,7 +20,8 @@ from reput.store_format.log.rules import NO_CHECKS, RecordRules
 from reput.store_format.log.walk import Walk
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from tests.logs import Message, build_log, encode, properties
+from tests.logs import Message, build_log, properties
+from tests.store_format.log.windows import Records
 
 RULES = module.RecordRules(True, True)
 V1, V2, BLANK = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
@@ -135,22 +136,8 @@ BODY = bytes(range(256)) * 100
 BIG = Message(body=BODY, properties=properties(("KEYS", "a b"), ("TAGS", "t"), ("UNIQ_KEY", "u")))
 
 
-class Segment:
-    """One segment in memory, which notes the longest piece that was read of it."""
-
-    def __init__(self, *messages: Message) -> None:
-        data = b""
-        for message in messages:
-            data += encode(message, len(data))
-        self.end_of_log = len(data)
-        self.data = bytearray(data.ljust(SEGMENT_OVERSIZE, b"\0"))
-        self.longest = 0
-
-    def read(self, at: int, buffer: Any) -> None:
-        assert at >= 0
-        assert at + len(buffer) <= SEGMENT_OVERSIZE
-        self.longest = max(self.longest, len(buffer))
-        buffer[:] = np.frombuffer(self.data, np.uint8)[at : at + len(buffer)]
+class Segment(Records):
+    size = SEGMENT_OVERSIZE
 
 
 def outcome(segment: Segment, **settings: str) -> tuple[list[Any], End]:
@@ -203,7 +190,7 @@ def test_an_oversize_record_gives_what_it_gives_in_one_window(name: str, monkeyp
     puts, end = outcome(segment)
     assert (puts, end) == (expected_puts, expected)
     assert (end.fault, end.next, end.records) == (
-        Fault.ZEROS, segment.end_of_log, len(LOGS[name])
+        Fault.ZEROS, segment.end, len(LOGS[name])
     )  # fmt: skip
 
 
@@ -219,7 +206,7 @@ def test_a_body_is_never_held_and_a_stretch_owns_a_record_that_reaches_past_its_
     *_, end = scan(segment.read, Stretch(0, SEGMENT_OVERSIZE, 0, 93, 0), rules)
     assert isinstance(end, End)
     assert (end.records, end.fault) == (2, Fault.NONE)
-    assert end.next == segment.end_of_log - 92
+    assert end.next == segment.end - 92
 
 
 @pytest.mark.parametrize(("bad", "fault"), [

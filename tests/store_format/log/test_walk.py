@@ -25,33 +25,17 @@ from tests.in_process import OUTPUT, STORE, Session, as_text, rebuild_log, run, 
 from tests.logs import Message, encode, properties
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.generator import Hurt, generate
+from tests.store_format.log.windows import Records
 
 RULES = RecordRules(True, True)
-SEGMENT = 1 << 16
+SEGMENT = Records.size
 WINDOW = 1 << 10
 SMALL = Message(properties=properties(("KEYS", "k")))
 BODY = bytes(range(1, 256)) * 20
 LONG = Message(body=BODY, properties=properties(("KEYS", "k")), crc_property=True)
 
 
-class Log:
-    """Records in one segment; notes what is read of it."""
-
-    def __init__(self, *messages: Message) -> None:
-        data = b""
-        self.at = []
-        for message in messages:
-            self.at.append(len(data))
-            data += encode(message, len(data))
-        self.end = len(data)
-        self.data = bytearray(data.ljust(SEGMENT, b"\0"))
-        self.read_bytes = self.longest = 0
-
-    def read(self, at: int, buffer: Any) -> None:
-        buffer[:] = np.frombuffer(self.data, np.uint8)[at : at + len(buffer)]
-        self.read_bytes += len(buffer)
-        self.longest = max(self.longest, len(buffer))
-
+class Log(Records):
     def walk(self, checks: Checks = NO_CHECKS, doubt: Any = None, window: int = WINDOW) -> Walk:
         buffer = np.empty(window, np.uint8)
         return Walk(self.read, SEGMENT, RULES, checks, buffer, None, doubt)

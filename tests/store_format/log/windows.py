@@ -17,6 +17,28 @@ from tests.memory_storage import WatchedStorage
 RULES = RecordRules(True, True)
 
 
+class Records:
+    """Records in one segment of `size` bytes; notes what is read of it."""
+
+    size = 1 << 16
+
+    def __init__(self, *messages: Message) -> None:
+        data = b""
+        self.at = []
+        for message in messages:
+            self.at.append(len(data))
+            data += encode(message, len(data))
+        self.end = len(data)
+        self.data = bytearray(data.ljust(self.size, b"\0"))
+        self.read_bytes = self.longest = 0
+
+    def read(self, at: int, buffer: Any) -> None:
+        assert 0 <= at <= self.size - len(buffer)
+        buffer[:] = np.frombuffer(self.data, np.uint8)[at : at + len(buffer)]
+        self.read_bytes += len(buffer)
+        self.longest = max(self.longest, len(buffer))
+
+
 def window_of(messages: Sequence[Message]) -> tuple[Bytes, Rows]:
     """A window with nothing but these messages' records, which are sound."""
     raw = b""

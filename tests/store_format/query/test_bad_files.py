@@ -246,7 +246,7 @@ def test_wrong_usage_is_one_line(tmp_path, capsys, words: list[str], said: str) 
     assert said in line
 
 
-@pytest.mark.parametrize("stored", [-(1 << 62), 253_402_300_800_000])
+@pytest.mark.parametrize("stored", [-(1 << 62), 253_402_300_800_000, 1 << 62])
 def test_an_id_finds_a_message_with_a_store_time_of_no_calendar(tmp_path, capsys, stored) -> None:
     key = "0A000002000100000002000000010000"
     message = Message("T", properties=properties(("UNIQ_KEY", key)), store_timestamp=stored)

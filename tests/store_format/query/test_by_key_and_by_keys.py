@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +78,7 @@ def test_times_are_exact_and_both_included(store, begin, end, first, last) -> No
     assert found(store, from_log=True, times=times) == wanted
 
 
-def test_where_the_index_ends_the_log_goes_on_and_what_has_expired_is_noted_once(store) -> None:
-    for path in store.paths("index")[-3:]:
-        del store.storage.files[path]
-    assert found(store) == OF_X
-    assert len(store.notes.lines) == 1
-    store.remove("index")
-    assert found(store) == OF_X
-    store = Derived(MESSAGES)
+def test_what_has_expired_is_noted_once(store: Derived) -> None:
     store.remove("commitlog/00000000000000000000")
     assert found(store) == [n for n in OF_X if store.places[n] >= 2048]
     assert store.notes.lines == ["some messages that the index still has have expired from the log"]
@@ -114,14 +106,6 @@ def test_a_broker_gives_the_newest_with_the_hash(store, most, count, cut) -> Non
         messages = list(module.as_broker(opened, "T", "x", None, None, most, store.notes))
     assert store.numbers(messages) == OF_X[-count:]
     assert (store.notes.cut, len(store.notes.lines)) == (cut, int(cut))
-
-
-@pytest.mark.parametrize(("most", "kept", "cut"), [(2, [3, 4], True), (5, [0, 1, 2, 3, 4], False)])
-def test_of_many_the_newest_are_kept_and_it_is_said(store, most, kept, cut) -> None:
-    with store.open() as opened:
-        some = (opened.message(opened.log.record_at(place)) for place in store.places[:5])
-        assert store.numbers(list(module.newest(some, most, store.notes))) == kept
-    assert store.notes.lines == (["cut: the newest 2 of 5"] if cut else [])
 
 
 # --- Messages by an id: the broker's by its place and host, else the client's by its key.
@@ -204,14 +188,6 @@ def test_of_a_clients_id_the_time_is_told_and_an_id_of_nothing_and_no_id_refused
     for text in ("", "x", KEYS[0][1:]):
         with pytest.raises(BadMessageId):
             found_by(by_id, text)
-
-
-@pytest.mark.parametrize("stored", [-(1 << 62), 253_402_300_800_000, 1 << 62])
-def test_a_message_with_a_damaged_store_time_is_found(stored: int) -> None:
-    """No CRC covers storeTimestamp."""
-    broken = Derived([replace(MESSAGES_BY[1], store_timestamp=stored)])
-    assert found_by(broken, KEYS[1]) == [0]
-    assert "the id is a client's" in broken.notes.lines[0]
 
 
 # --- Many keys at once give what each gives alone, on whole, damaged and hostile stores.

@@ -1,6 +1,7 @@
 """Messages of queues by position and time; what queues lack comes from the log, and is told."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from reput.store_format.filter.filters import tag_filter
 from reput.store_format.query.by_key import by_key
 from reput.store_format.query.by_queue import as_client, by_offset, by_time, position_from
 from reput.store_format.query.inventory import QueueRow, queues, rates
-from reput.store_format.query.reader import OpenedStore, StoredMessage
+from reput.store_format.query.reader import StoredMessage
 from tests.logs import Message, properties
 from tests.store_format.derived.made_files import ENTRY
 from tests.store_format.query.derived_stores import SEGMENT, Derived
@@ -47,27 +48,6 @@ def timed(
         return store.numbers(list(messages))
 
 
-@pytest.mark.parametrize("scan", [False, True])
-def test_positions_from_first_to_before_stop(store: Derived, scan: bool) -> None:
-    assert at(store, 0, None, 0, scan) == EVEN
-    assert at(store, 0, None, 1, scan) == ODD
-    assert at(store, 9, 11, 0, scan) == [18, 20]
-    assert at(store, 9, 9, 0, scan) == at(store, 20, None, 0, scan) == []
-    assert store.notes.lines == []
-
-
-@pytest.mark.parametrize(("begin", "end", "first", "stop"), [
-    (None, None, 0, 40), (100, 200, 10, 21), (101, 199, 11, 20), (390, None, 39, 40),
-    (391, None, 40, 40), (None, -1, 0, 0), (None, 0, 0, 1), (200, 100, 0, 0),
-])  # fmt: skip
-def test_times_of_all_queues_in_the_logs_order(store, begin, end, first, stop) -> None:
-    wanted = [n for n in range(first, stop) if n != 7]
-    assert timed(store, begin, end) == wanted
-    assert timed(store, begin, end, queue=1) == [n for n in wanted if n % 2]
-    of_tag = [n for n in wanted if n // 2 % 2]
-    assert timed(store, begin, end, tags="B") == of_tag
-
-
 @pytest.mark.parametrize("n", [0, 1, 8, 21, 39])
 def test_a_message_stored_exactly_then_is_within_both_ends(store: Derived, n: int) -> None:
     for tags in ("*", "AB"[n // 2 % 2]):
@@ -82,6 +62,7 @@ def test_what_queues_lack_at_their_end_comes_from_the_log(store: Derived) -> Non
         del store.storage.files[store.paths(f"consumequeue/T/{queue}")[-1]]
     assert (at(store, 0, None), at(store, 0, None, 1)) == (EVEN, ODD)
     assert timed(store, 200, None, queue=0) == EVEN[10:]
+    assert timed(store, 200, 100) == []
     assert len(store.notes.lines) == 2
     assert all("it is read there" in line for line in store.notes.lines)
 
@@ -249,31 +230,9 @@ def counts(rows: list[QueueRow]) -> list[QueueRow]:
     return [row._replace(min_offset=0, max_offset=0) for row in rows if row.messages]
 
 
-class Both:
-    """A store's answers, each through its queues or index and from its log alone."""
-
-    def __init__(self, store: Derived, opened: OpenedStore) -> None:
-        self.notes, self.opened = store.notes, opened
-
-    def by_time(self, topic: str, *times: int | None, tags: str = "*") -> list[list[StoredMessage]]:
-        chosen = None if tags == "*" else tag_filter(tags)
-        return [
-            list(by_time(self.opened, topic, None, (times[0], times[1]), scan, self.notes, chosen))
-            for scan in (False, True)
-        ]
-
-    def by_key(self, topic: str, key: str) -> list[list[StoredMessage]]:
-        def wanted(message: StoredMessage) -> bool:
-            return message.topic == topic and key in message.keys
-
-        return [list(by_key(self.opened, [topic], key, wanted, scan, self.notes))
-                for scan in (False, True)]  # fmt: skip
-
-    def by_offset(self, topic: str, queue_id: int, *ends: int) -> list[list[StoredMessage]]:
-        return [
-            list(by_offset(self.opened, topic, queue_id, ends[0], ends[1], scan, self.notes))
-            for scan in (False, True)
-        ]
+def twice(ask: Any, store: Derived, *asked: Any, more: Any = ()) -> list[list[StoredMessage]]:
+    """A store's answers: through its queues or index, and from its log alone."""
+    return [list(ask(*asked, scan, store.notes, *more)) for scan in (False, True)]
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -285,23 +244,28 @@ def test_queues_and_index_answer_as_the_log_does(seed: int) -> None:
         found, wanted = (counts(queues(opened, scan, store.notes)) for scan in (False, True))
         assert found == wanted, hit
         of_topic = {row.topic: row for row in rates(opened, SPANS, store.notes)}
-        both = Both(store, opened)
         for topic in "TU":
             for _ in range(3):
-                times = [
+                times = tuple(
                     draw.choice([None, START_QUEUES_OR_LOG + draw.randint(0, time + 1)])
                     for _ in range(2)
-                ]
-                queued, logged = both.by_time(topic, *times, tags=draw.choice("*A"))
+                )
+                tags = draw.choice([None, tag_filter("A")])
+                queued, logged = twice(by_time, store, opened, topic, None, times, more=[tags])
                 assert places(queued) == places(logged), (hit, times)
             for queue_id in range(3):
                 first = draw.randint(0, 8)
-                queued, logged = both.by_offset(topic, queue_id, first, first + draw.randint(0, 9))
+                ends = first, first + draw.randint(0, 9)
+                queued, logged = twice(by_offset, store, opened, topic, queue_id, *ends)
                 assert places(queued) == places(logged), hit
-            for number in range(6):
-                indexed, logged = both.by_key(topic, f"k{number}")
+            for key in (f"k{number}" for number in range(6)):
+
+                def wanted_of(one: StoredMessage, topic: str = topic, key: str = key) -> bool:
+                    return one.topic == topic and key in one.keys
+
+                indexed, logged = twice(by_key, store, opened, [topic], key, wanted_of)
                 assert places(indexed) == places(logged), hit
-            _, logged = both.by_time(topic, None, None)
+            _, logged = twice(by_time, store, opened, topic, None, (None, None))
             assert (topic in of_topic) == bool(logged)
             if logged:
                 row = of_topic[topic]

@@ -59,26 +59,6 @@ def test_topics_add_up_what_the_log_has(name: str, tmp_path: Path, capsys: Any) 
         assert all(a["messages"] <= b["messages"] for a, b in zip(found, wanted, strict=True))
 
 
-def test_the_log_is_counted_where_queues_are_gone_or_behind(small: Asked, capsys: Any) -> None:
-    _, whole, _ = asked(capsys, "queues", str(small.path))
-    last = max(small.messages, key=lambda each: each.physical_offset)
-    assert last.transaction == 0
-    file = max((small.path / "consumequeue" / last.topic / str(last.queue_id)).iterdir())
-    raw = file.read_bytes().rstrip(b"\0")
-    entry = last.physical_offset.to_bytes(8, "big") + last.size.to_bytes(4, "big")
-    at = file.read_bytes().rindex(entry)
-    file.write_bytes(raw[:at].ljust(file.stat().st_size, b"\0"))
-    _, rows, said = asked(capsys, "queues", str(small.path))
-    assert rows == whole
-    assert f"from {last.physical_offset} on: it is read there" in said
-    shutil.rmtree(small.path / "consumequeue")
-    _, rows, said = asked(capsys, "queues", str(small.path))
-    assert "the log is read instead" in said
-    assert {(row["topic"], row["queueId"]) for row in rows} >= {
-        (row["topic"], row["queueId"]) for row in whole
-    }
-
-
 def test_a_deleted_topic_is_found_in_the_log(small: Asked, capsys: Any) -> None:
     topic = small.messages[0].topic
     shutil.rmtree(small.path / "consumequeue" / topic)

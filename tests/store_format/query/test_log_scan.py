@@ -31,21 +31,6 @@ def found(
         return store.numbers(list(scan(opened, start, stop, needle, store.notes, chosen)))
 
 
-@pytest.mark.parametrize("needle", [b"T1", b"\x01B\x02", b"TAGS", b"none"])
-def test_of_a_needle_the_records_that_have_it(store: Derived, needle: bytes) -> None:
-    numbers = {b"T1": range(1, 50, 2), b"\x01B\x02": range(2, 50, 3), b"TAGS": range(50)}
-    assert found(store, needle) == list(numbers.get(needle, []))
-
-
-@pytest.mark.parametrize("tags", ["*", "B || A"])
-def test_after_damage_it_goes_on_in_the_next_segment(store: Derived, tags: str) -> None:
-    store.put(store.places[5], b"\xff" * 4)
-    assert found(store, tags=tags) == [0, 1, 2, 3, 4, *range(IN_FIRST, 50)]
-    (line,) = store.notes.lines
-    assert f"physical {store.places[5]}" in line
-    assert "what follows in this segment is not read" in line
-
-
 def test_messages_of_a_part_of_the_log_by_filter_and_needle_with_progress_in_bytes(store) -> None:
     found(store, start=store.places[3], stop=store.places[13])
     found(store, start=store.places[13], stop=store.places[12])

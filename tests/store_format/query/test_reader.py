@@ -15,7 +15,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
 from reput.store_format.log.record import Record
 from reput.store_format.notes import Notes
-from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage, key_words, keys_of
+from reput.store_format.query.reader import NEWEST, OpenedStore, StoredMessage, keys_of
 from tests import golden_stores
 from tests.built import write_log
 from tests.logs import Message, build_log, properties
@@ -105,14 +105,6 @@ def record(text: bytes = TEXT, **fields: Any) -> Record:
 
 def nobody(_: Record) -> bytes:
     raise AssertionError("nobody asked for the body")
-
-
-@pytest.mark.parametrize(("keys", "words"), [
-    (None, []), ("", []), ("a", ["a"]), ("a b a", ["a", "b", "a"]), ("  a  ", ["a"]), (" ", []),
-    ("a\tb\u00a0c", ["a\tb\u00a0c"]),
-])  # fmt: skip
-def test_keys_are_split_at_single_blanks_and_repeats_stay(keys, words) -> None:
-    assert key_words({} if keys is None else {"KEYS": keys}) == words
 
 
 def test_a_message_has_its_keys_its_record_made_once_and_a_row_without_the_body() -> None:

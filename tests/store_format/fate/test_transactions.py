@@ -39,12 +39,11 @@ def test_a_half_message_ends_with_a_commit_of_its_place_or_key_or_with_an_op(log
     at = log.half("a")
     log.put("Orders")
     assert resolved(log) == [Transaction(TransactionState.PENDING, at, at, 0, 0, 0, -1, -1)]
-    for body in [b"0", b"0,", b"7,0,"]:
-        log = SmallLog()
-        at = log.half("a")
-        end = log.commit(at, "a")
-        op = log.op(body)
-        assert resolved(log) == [Transaction(TransactionState.COMMITTED, at, at, 0, 0, 0, end, op)]
+    log = SmallLog()
+    at = log.half("a")
+    end = log.commit(at, "a")
+    op = log.op(b"7,0,")
+    assert resolved(log) == [Transaction(TransactionState.COMMITTED, at, at, 0, 0, 0, end, op)]
     log = SmallLog()
     log.half("a")
     at = log.half("b")

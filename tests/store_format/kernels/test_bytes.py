@@ -106,6 +106,3 @@ def test_bytes_are_copied_and_no_others() -> None:
             wanted[at : at + length] = source[start : start + length]
             copy_bytes(out, at, source, start, length)
             assert np.array_equal(out, wanted)
-
-
-# --- Big-endian numbers at any index, as `struct` reads and writes them.

@@ -10,8 +10,6 @@ from reput.store_format.derived.index_reader import (
     BadIndex,
     IndexFileReader,
     IndexReader,
-    capacity,
-    file_bytes,
     index_stats,
     key_hash,
     may_lie_within,
@@ -41,7 +39,7 @@ def file_of(places: list[int], begin: int = 10_000, end: int = 90_000) -> bytes:
     return index_of([len(rows)], rows, 9, begin, end)
 
 
-def test_a_key_hash_the_times_of_entries_and_the_room_of_files() -> None:
+def test_a_key_hash_and_the_times_of_entries() -> None:
     for text, hashed in [(-1, 1), (-(1 << 31), 0), (1 << 30, 1 << 30),
         (-(1 << 31) + 1, (1 << 31) - 1)]:  # fmt: skip
         assert key_hash("T", KEY) == HASH
@@ -52,13 +50,6 @@ def test_a_key_hash_the_times_of_entries_and_the_room_of_files() -> None:
         assert may_lie_within(number, 5000, begin, end) == within
         many = may_lie_within(np.array([number] * 2), np.array([5000] * 2), begin, end)
         assert many.tolist() == [within] * 2
-    for slots, entries, length in [
-        (5_000_000, 20_000_000, 420_000_040),  # RocketMQ's own numbers
-        (7, 50, 40 + 7 * 4 + 50 * 20), (1, 1, 40 + 4 + 20),
-        (1 << 31, 1 << 31, 40 + (1 << 33) + 20 * (1 << 31))]:  # fmt: skip
-        assert file_bytes(slots, entries) == length
-    for number, messages in [(20_000_000, 19_999_999), (2, 1), (1, 0)]:
-        assert capacity(number) == messages
 
 
 def test_a_query_takes_the_lesser_limit_and_the_last_entry_before_a_place() -> None:
@@ -90,9 +81,6 @@ def test_a_query_takes_the_lesser_limit_and_the_last_entry_before_a_place() -> N
     for name in ["x", "2026010100000000", "20261301000000000"]:
         storage = MemoryStorage({f"s/index/{name}": b""})
         assert IndexReader(Folder(storage, "s"), SETTINGS).files == []
-
-
-# --- The shape of an index file, by docs/formats/indexfile.md.
 
 
 # --- How full index files are, counted by following each chain.

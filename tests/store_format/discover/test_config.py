@@ -1,7 +1,5 @@
 """Finds a broker's configuration: the store's own, or one beside it that names the store."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

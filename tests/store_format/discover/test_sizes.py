@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from reput.store_format.discover.sizes import (
@@ -14,14 +13,11 @@ from reput.store_format.discover.sizes import (
     FileSizes,
     IndexShown,
     NamedFile,
-    SeenFile,
     SizeDisagrees,
     agreed_pair,
     fitting_sizes,
-    pair_of,
     queue_size,
     rounded,
-    seen_index,
     segment_size,
     settings_to_continue,
     settings_to_read,
@@ -235,9 +231,6 @@ def test_index_files() -> None:
 
 
 # --- Slots and entries of index files, of which a file's length alone tells only the sum.
-INDEX_USUAL = {SLOTS: 5_000_000, ENTRIES: 20_000_000}
-
-
 def put(slots: int, most: int, count: int) -> IndexFile:
     file = IndexFile(slots, most)
     for n in range(count):
@@ -246,15 +239,9 @@ def put(slots: int, most: int, count: int) -> IndexFile:
 
 
 def pair(*raws: bytes, **given: int) -> tuple[int, int] | None:
-    seen = []
-    for raw in raws:
-
-        def read(at: int, buffer: Any, raw: bytes = raw) -> None:
-            assert 0 <= at <= at + len(buffer) <= len(raw)
-            buffer[:] = np.frombuffer(raw, np.uint8)[at : at + len(buffer)]
-
-        seen.append(seen_index(SeenFile("index/x", len(raw), read)))
-    return pair_of(seen, given, INDEX_USUAL)
+    files = {f"index/2023010100000000{n}": raw for n, raw in enumerate(raws)}
+    found = sizes(files).index(FILE_USUAL, given)
+    return found.pair if found else None
 
 
 def test_a_files_entries_show_its_slots_unless_its_header_is_wrong() -> None:

@@ -1,7 +1,5 @@
 """How far a broker has come with its services, by the files in which it notes that."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterator
@@ -11,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rocksdict
 
 from reput.store_format.fate import known
 from reput.store_format.fate.delays import Read
@@ -24,6 +21,7 @@ from reput.store_format.rocksdb.rows import HALVES, TIMERS, HalfRows
 from tests.built import write
 from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import HALF, OP, T0, SmallLog
+from tests.store_format.rocksdb.stores import make
 
 
 def progress(**files: bytes) -> tuple[Read, Notes]:
@@ -149,16 +147,9 @@ def store_rocksdb(tmp_path: Path) -> OpenedStore:
 def put_rows(store_rocksdb: OpenedStore) -> Path:
     """A row for the timer at 0, and one for the half message at 100, checked 3 times."""
     folder = Path(store_rocksdb.path) / "rocksdbstore"
-    options = rocksdict.Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    families = dict.fromkeys((TIMERS, HALVES), options)
-    with rocksdict.Rdict(str(folder), options, families) as database:
-        timer = (T0).to_bytes(8, "big") + b"t"
-        database.get_column_family(TIMERS)[timer] = bytes(4) + (0).to_bytes(8, "big")
-        half = (100).to_bytes(8, "big") + b"@Orders@h"
-        database.get_column_family(HALVES)[half] = (3).to_bytes(4, "big") + bytes(4)
-    return folder
+    timer = {(T0).to_bytes(8, "big") + b"t": bytes(4) + (0).to_bytes(8, "big")}
+    half = {(100).to_bytes(8, "big") + b"@Orders@h": (3).to_bytes(4, "big") + bytes(4)}
+    return make(folder, {TIMERS: timer, HALVES: half})
 
 
 def test_a_log_with_both_gets_both_where_there_is_a_database(store_rocksdb, gathered) -> None:

@@ -1,7 +1,5 @@
 """The rows that are shown, and what is reported beside them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

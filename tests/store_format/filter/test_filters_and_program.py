@@ -1,8 +1,7 @@
 """Subscriptions by tags, as FilterAPI reads them; and values, as broker and client compare them."""
 
-from __future__ import annotations
-
 import math
+from functools import partial
 
 import pytest
 
@@ -60,20 +59,10 @@ def test_the_text_decides_where_hash_codes_collide_of_which_the_lower_32_bits_co
 
 
 # --- Numbers in texts and the order of two values, beyond RocketMQ's own answers of test_sql.py.
-def int_(of: int) -> module.Value:
-    return module.Value(module.ValueKind.INTEGER, of)
-
-
-def long(of: int) -> module.Value:
-    return module.Value(module.ValueKind.LONG, of)
-
-
-def double(of: float) -> module.Value:
-    return module.Value(module.ValueKind.DOUBLE, of)
-
-
-def text(of: str) -> module.Value:
-    return module.Value(module.ValueKind.TEXT, of)
+int_ = partial(module.Value, module.ValueKind.INTEGER)
+long = partial(module.Value, module.ValueKind.LONG)
+double = partial(module.Value, module.ValueKind.DOUBLE)
+text = partial(module.Value, module.ValueKind.TEXT)
 
 
 @pytest.mark.parametrize(("written", "number"), [

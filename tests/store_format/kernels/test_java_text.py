@@ -104,9 +104,6 @@ def test_what_java_makes_of_malformed_text(raw: bytes, text: str) -> None:
     assert kernel_points(raw).tolist() == [ord(c) for c in text]
 
 
-# Hashes
-
-
 def kernel_hash(raw: bytes, seed: int = 0) -> int:
     """The hash; the same one at the buffer's start, behind ASCII and behind what is not."""
     hashes = set()
@@ -143,9 +140,6 @@ def test_a_hash_of_any_bytes_and_of_what_is_put_behind_it(raw: bytes, more: byte
 def test_a_hash_of_any_text(text: str) -> None:
     assert java_text.hash_text(text) == reference.hash_code(text)
     assert java_text.hash_text("\ud800" + text) == reference.hash_code("\ud800" + text)
-
-
-# Numbers
 
 
 def kernel_integer(raw: bytes, bits: int) -> int | None:

@@ -1,7 +1,5 @@
 """What real brokers keep in RocksDB is read, and equals what the log alone tells."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -23,8 +23,7 @@ from reput.store_format.discover.sizes import SizeDisagrees
 from reput.store_format.discover.store import Discovered, StoreAt, discover, discovered_lines
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
-from reput.store_format.files.local import LocalReader, LocalStorage
-from reput.store_format.files.protocol import FileState
+from reput.store_format.files.local import LocalStorage
 from reput.store_format.release.profiles import Has, UnknownRelease, release_named, same_files
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
@@ -121,15 +120,18 @@ def test_check_asks_for_no_release_and_says_which_one_a_store_looks_like(tmp_pat
     assert "NOT sound" in text(found)
 
 
-class Unreadable(LocalStorage):
-    def open(self, path: str, state: FileState | None = None) -> LocalReader:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-
-
-def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
+def test_an_unreadable_log_is_called_that(tmp_path: Path, monkeypatch) -> None:
     store = golden_stores.copy_input(golden_stores.unpack("small_all_5.3.3"), tmp_path / "store")
+    opened = os.open
+
+    def refused(path: Any, *more: Any, **named: Any) -> int:
+        if "/commitlog/" in str(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return opened(path, *more, **named)
+
+    monkeypatch.setattr(os, "open", refused)
     with pytest.raises(StoreError, match=r"commitlog/0+: cannot be opened: Permission den"):
-        discover(StoreAt(Unreadable(), str(store)), LOOK)
+        discover(StoreAt(LOCAL, str(store)), LOOK)
 
 
 def test_a_release_as_people_write_it() -> None:

@@ -178,7 +178,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def made(folder: Path, rows: dict[str, Rows]) -> Database:
-    return open_database(Folder(LocalStorage(), str(make(folder, rows))))
+    every = {module.TIMERS: {}, module.HALVES: {}, **rows}
+    return open_database(Folder(LocalStorage(), str(make(folder, every))))
 
 
 def test_timers_wait_from_the_time_on_that_was_read(folder: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from reput.store_format import state_table
-from reput.store_format.java import hash_map_order, hash_text, parse_integer, quoted_keys
+from reput.store_format.java import hash_map_order, quoted_keys
 from reput.store_format.release.profiles import RELEASES
 from tests.logs import key_with_hash
 
@@ -61,40 +61,6 @@ def test_a_bucket_of_eight_that_gets_one_more_doubles_a_small_table(many: int, b
         i for i in range(many) if 16 * (many - 1 - i) & bits == 0
     ]
     assert (order == tuple(range(many))) == (many == 8)
-
-
-# --- Single texts as the JDK decodes and hashes them.
-
-
-@pytest.mark.parametrize(("text", "hashed"), [
-    ("", 0), ("a", 97), ("ab", 97 * 31 + 98), ("Aa", 2112), ("BB", 2112),
-    ("polygenelubricants", -(1 << 31)),  # known to have the lowest int
-    ("\uffff\uffff", 0xFFFF * 32),
-    ("\U00010000", 0xD800 * 31 + 0xDC00),  # by UTF-16 units
-    ("\ud800", 0xD800),
-])  # fmt: skip
-def test_a_hash_is_javas_signed_int(text: str, hashed: int) -> None:
-    assert hash_text(text) == hashed
-
-
-@pytest.mark.parametrize(("written", "bits", "number"), [
-    ("5", 32, 5), ("+5", 32, 5), ("-5", 32, -5), ("-0", 32, 0), ("0" * 40 + "7", 32, 7),
-    ("2147483647", 32, 2**31 - 1), ("-2147483648", 32, -(2**31)),
-    ("9223372036854775807", 64, 2**63 - 1), ("-9223372036854775808", 64, -(2**63)),
-    ("\u0663\uff15", 32, 35),  # Arabic and fullwidth digits: Character.digit
-])  # fmt: skip
-def test_integers_of_any_script_up_to_the_classs_end(written: str, bits: int, number: int) -> None:
-    assert parse_integer(written, bits) == number
-
-
-@pytest.mark.parametrize(("written", "bits"), [
-    ("", 32), ("+", 32), ("-", 64), ("+-5", 32), (" 5", 32), ("5 ", 32), ("5.0", 32),
-    ("1_0", 32), ("0x1", 32), ("5L", 64), ("2147483648", 32), ("-2147483649", 32),
-    ("9223372036854775808", 64), ("9" * 4000, 64), ("\U0001d7db", 32),  # a pair of chars
-])  # fmt: skip
-def test_what_is_no_integer_throws(written: str, bits: int) -> None:
-    with pytest.raises(ValueError, match="no number"):
-        parse_integer(written, bits)
 
 
 # --- The table of a store's state: its own order, and the lists that are read from it.

@@ -1,7 +1,6 @@
 """Names of segments and index files, and topics that must not become folders."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -54,11 +53,6 @@ def test_what_is_no_segments_name(name: str) -> None:
 def test_an_index_file_is_named_by_a_time(time: int, name: str) -> None:
     assert module.index_name(time) == name
     assert module.parse_index_name(name) == min(max(time, 0), LAST_MILLISECOND)
-
-
-@given(st.integers(0, LAST_MILLISECOND))
-def test_index_names_read_back(time: int) -> None:
-    assert module.parse_index_name(module.index_name(time)) == time
 
 
 @given(st.lists(st.integers(-(1 << 63), LAST_MILLISECOND - 100), min_size=2, max_size=20))
@@ -185,21 +179,3 @@ def test_a_hundred_skipped_places_are_named(places: int, more: list[str]) -> Non
     for place in range(places):
         notes.skip(f"skipped {place}")
     assert notes.lines == [f"skipped {place}" for place in range(min(places, 100))] + more
-
-
-def test_a_scan_is_watched_with_the_notes_that_count_it() -> None:
-    seen: list[tuple[int, int]] = []
-
-    @contextmanager
-    def watch(notes: Notes) -> Iterator[None]:
-        yield
-        seen.append((notes.scanned, notes.to_scan))
-
-    notes = Notes(watch=watch)
-    with notes.watching():
-        notes.to_scan = 10
-        notes.scanned = 7
-    assert seen == [(7, 10)]
-    with Notes().watching():
-        pass
-    assert (Notes().cut, Notes().scanned, Notes().to_scan) == (False, 0, 0)

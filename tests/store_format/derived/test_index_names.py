@@ -17,9 +17,8 @@ from reput.store_format.derived.index_header import (
 )
 from reput.store_format.derived.index_names import BY_PROCESS, NameZone, name_zone, names_in_order
 from reput.store_format.files.folder import Folder
-from reput.store_format.files.protocol import FileState, Reader
 from reput.store_format.names import index_name
-from tests.memory_storage import MemoryStorage
+from tests.memory_storage import MemoryStorage, WatchedStorage
 
 HOUR = 3_600_000
 T0 = 1_795_728_612_645  # 2026-11-26 21:30:12.645 in UTC
@@ -78,20 +77,12 @@ def days(many: int) -> list[Named]:
 def test_the_newest_file_is_found_by_few_headers(files: list[Named], read_for_one: int) -> None:
     """Each header is a request to S3 before a query that the newest file answers."""
     stored = {f"s/index/{name}": encode_header(head) for name, head in files}
-    storage = CountingStorage(stored)
+    storage = WatchedStorage(stored)
     names = newest_first(Folder(storage, "s"), [name for name, _ in files])
     order = in_log_order(files)[::-1]
-    assert (next(names), storage.opened) == (order[0], read_for_one)
+    assert (next(names), len(storage.opened)) == (order[0], read_for_one)
     assert list(names) == order[1:]
-    assert storage.opened <= len(files)
-
-
-class CountingStorage(MemoryStorage):
-    opened = 0
-
-    def open(self, path: str, state: FileState | None = None) -> Reader:
-        self.opened += 1
-        return super().open(path, state)
+    assert len(storage.opened) <= len(files)
 
 
 @pytest.mark.parametrize(("files", "given", "said", "ahead"), [

@@ -14,7 +14,6 @@ from reput.store_format.derived.queue_files import (
     is_message,
     is_pre_blank,
     is_used,
-    layout_of,
     pre_blank,
     queue_folder,
     segment_bytes,
@@ -107,10 +106,9 @@ def test_which_entries_count_and_what_they_hold() -> None:
         (19, False, 20), (1, False, 20), (13_800_000, True, 13_800_000), (46, True, 46),
         (47, True, 92)]:  # fmt: skip
         assert segment_bytes(configured, batch) == size
-    for batch, size in [(False, 20), (True, 46)]:
-        assert layout_of(batch).itemsize == size
-        lengths = [len(decode_entries(bytes(n), batch)) for n in (0, size - 1, size, 2 * size - 1)]
-        assert lengths == [0, 0, 1, 1]
+
+
+def test_entries_are_read_by_number_and_bisected() -> None:
     queue = QueueFiles(Folder(queue_of((200, entries(10, 15))), QUEUE))
     (file,) = queue.all
     assert [queue.position(file, number) for number in (0, 4)] == [10, 14]
@@ -124,10 +122,3 @@ def test_which_entries_count_and_what_they_hold() -> None:
     with queue.open(queue.all[0]) as opened:
         assert opened.used() == 2
         assert int(opened[1]["baseOffset"]) == 5
-
-
-# --- Sizes of queue files, and the entries before a queue's first.
-
-
-# --- Entries of both kinds of queues: their fields, and which are used, a message's, or pre-
-# blank.

@@ -5,18 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.describe.files import (
-    FileKind,
-    IndexFileView,
-    IndexSizes,
-    describe_checkpoint,
-    describe_queue,
-    describe_small,
-    describe_tiered_index,
-    first_offset,
-    index_sizes,
-    kind_of,
-)
+from reput.store_format.describe import files
 from tests.store_format.damage.walked import reader
 
 NAME = "00000000000000000000"
@@ -32,37 +21,38 @@ def entry(place: int, size: int = 100) -> bytes:
 def items(raw: bytes, start: int = 0, batch: bool = False, first: int = 0) -> list[Any]:
     """(kind, position, what it says) of each item."""
     return [(item["kind"], item.get("position"), item.get("entries", item.get("reason", "")))
-        for item in describe_queue(reader(memoryview(raw)), len(raw), start, batch,
+        for item in files.describe_queue(reader(memoryview(raw)), len(raw), start, batch,
             first)]  # fmt: skip
 
 
 def test_a_kind_is_known_by_names_or_a_segments_magic() -> None:
-    for path, kind in [(f"commitlog/{NAME}", FileKind.COMMIT_LOG),
-        (f"dledger-n0/data/{NAME}", FileKind.COMMIT_LOG), (f"data/{NAME}", None),
-        (f"consumequeue/T/0/{NAME}", FileKind.CONSUME_QUEUE),
-        (f"consumequeue/T/-1/{NAME}", FileKind.CONSUME_QUEUE),
-        (f"consumequeue/T/-2147483648/{NAME}", FileKind.CONSUME_QUEUE),
+    for path, kind in [(f"commitlog/{NAME}", files.FileKind.COMMIT_LOG),
+        (f"dledger-n0/data/{NAME}", files.FileKind.COMMIT_LOG), (f"data/{NAME}", None),
+        (f"consumequeue/T/0/{NAME}", files.FileKind.CONSUME_QUEUE),
+        (f"consumequeue/T/-1/{NAME}", files.FileKind.CONSUME_QUEUE),
+        (f"consumequeue/T/-2147483648/{NAME}", files.FileKind.CONSUME_QUEUE),
         (f"consumequeue/T/-2147483649/{NAME}", None), (f"consumequeue/T/x/{NAME}", None),
         (f"consumequeue/T/\u0663/{NAME}", None),  # a digit, but none that a broker writes
-        (f"compactionCq/T/-1/{NAME}", FileKind.BATCH_CONSUME_QUEUE),
-        (f"batchconsumequeue/T/0/{NAME}", FileKind.BATCH_CONSUME_QUEUE),
-        (f"compactionCq/T/0/{NAME}", FileKind.BATCH_CONSUME_QUEUE),
-        (f"compactionLog/T/0/{NAME}", FileKind.COMMIT_LOG),
-        (f"q/0/COMMIT_LOG/cfcd2084{NAME}", FileKind.COMMIT_LOG),  # the MD5 of "0" begins so
-        (f"q/0/INDEX/cfcd2084{NAME}", FileKind.TIERED_INDEX), (f"q/0/INDEX/cfcd2085{NAME}", None),
-        ("index/20231114221320123", FileKind.INDEX),
+        (f"compactionCq/T/-1/{NAME}", files.FileKind.BATCH_CONSUME_QUEUE),
+        (f"batchconsumequeue/T/0/{NAME}", files.FileKind.BATCH_CONSUME_QUEUE),
+        (f"compactionCq/T/0/{NAME}", files.FileKind.BATCH_CONSUME_QUEUE),
+        (f"compactionLog/T/0/{NAME}", files.FileKind.COMMIT_LOG),
+        (f"q/0/COMMIT_LOG/cfcd2084{NAME}", files.FileKind.COMMIT_LOG),  # the MD5 of "0" begins so
+        (f"q/0/INDEX/cfcd2084{NAME}", files.FileKind.TIERED_INDEX),
+        (f"q/0/INDEX/cfcd2085{NAME}", None),
+        ("index/20231114221320123", files.FileKind.INDEX),
         ("index/20231314221320123", None),  # a thirteenth month
-        ("checkpoint", FileKind.CHECKPOINT), ("dledger-n0/checkpoint", None)]:  # fmt: skip
-        assert kind_of(path.split("/"), b"") == kind
-    assert kind_of(["elsewhere", NAME], V1_HEAD) == FileKind.COMMIT_LOG
-    assert kind_of(["elsewhere", NAME], V1_HEAD[:47]) is None
-    assert kind_of(["elsewhere", NAME], bytes(48)) is None
-    assert kind_of(["elsewhere", "copy"], V1_HEAD) is None
-    assert first_offset("00000000001073741824", V1_HEAD) == 1_073_741_824
-    assert first_offset("copy", V1_HEAD) == 4096
-    assert first_offset("copy", V1_HEAD[:47]) == first_offset("copy", bytes(48)) == 0
+        ("checkpoint", files.FileKind.CHECKPOINT), ("dledger-n0/checkpoint", None)]:  # fmt: skip
+        assert files.kind_of(path.split("/"), b"") == kind
+    assert files.kind_of(["elsewhere", NAME], V1_HEAD) == files.FileKind.COMMIT_LOG
+    assert files.kind_of(["elsewhere", NAME], V1_HEAD[:47]) is None
+    assert files.kind_of(["elsewhere", NAME], bytes(48)) is None
+    assert files.kind_of(["elsewhere", "copy"], V1_HEAD) is None
+    assert files.first_offset("00000000001073741824", V1_HEAD) == 1_073_741_824
+    assert files.first_offset("copy", V1_HEAD) == 4096
+    assert files.first_offset("copy", V1_HEAD[:47]) == files.first_offset("copy", bytes(48)) == 0
     negative = V1_HEAD[:28] + struct.pack(">q", -1) + V1_HEAD[36:]
-    assert first_offset("copy", negative) == 0
+    assert files.first_offset("copy", negative) == 0
 
 
 def test_entries_are_items_a_checkpoint_six_numbers_and_lock_its_word() -> None:
@@ -84,16 +74,16 @@ def test_entries_are_items_a_checkpoint_six_numbers_and_lock_its_word() -> None:
     assert items(one + END + bytes(46) + b"rest", 92, batch=True) == [
         ("entry", 2, ""), ("end", 3, ""), ("unused", 4, 1), ("rest", 5, "")]  # fmt: skip
     raw = struct.pack(">6q", 1, 2, 3, 4, -5, 6).ljust(4096, b"\0")
-    fields = list(describe_checkpoint(raw))
+    fields = list(files.describe_checkpoint(raw))
     assert [(item["at"], item["value"]) for item in fields] == [
         (0, 1), (8, 2), (16, 3), (24, 4), (32, -5), (40, 6)]  # fmt: skip
-    kinds = [[item["kind"] for item in describe_checkpoint(raw[:n])] for n in (47, 48, 4095)]
+    kinds = [[item["kind"] for item in files.describe_checkpoint(raw[:n])] for n in (47, 48, 4095)]
     assert kinds == [["damage"], ["field"] * 6 + ["damage"], ["field"] * 6 + ["damage"]]
-    unknown = list(describe_checkpoint(raw[:-1] + b"\x01"))[-1]
+    unknown = list(files.describe_checkpoint(raw[:-1] + b"\x01"))[-1]
     assert unknown == {"kind": "unknown", "at": 48, "bytes": 4048}
     for kind, text, damage in (("abort", b"4711", b"lock"), ("lock", b"lock", b"4711")):
         for raw, items_wanted in ((b"", 1), (text, 1), (damage, 2), (b"\xff", 2), (b"\xd9\xa3", 2)):
-            assert len(list(describe_small(FileKind(kind), raw))) == items_wanted
+            assert len(list(files.describe_small(files.FileKind(kind), raw))) == items_wanted
 
 
 # --- An IndexFile item by item: its header, its entries put again, and each slot's chain.
@@ -105,14 +95,14 @@ HASHES, PREVIOUS, NEWEST = (4, 5, 7, 1), (0, 0, 1, 3), (0, 4, 2)
 def view(
     previous: tuple[int, ...] = PREVIOUS, newest: tuple[int, ...] = NEWEST,
     slot_count: int = 2, count: int = 5,
-) -> IndexFileView:  # fmt: skip
+) -> files.IndexFileView:  # fmt: skip
     raw = struct.pack(">qqqqii", 1000, 4000, 0, 300, slot_count, count)
     raw += struct.pack(">3i", *newest) + bytes(20)
     for number, (hashed, before) in enumerate(zip(HASHES, previous, strict=True)):
         raw += struct.pack(">iqii", hashed, number * 100, number, before)
     raw += bytes(20)
 
-    return IndexFileView(reader(memoryview(raw)), index_sizes(len(raw), SLOTS))
+    return files.IndexFileView(reader(memoryview(raw)), files.index_sizes(len(raw), SLOTS))
 
 
 def damage(items: Any) -> list[tuple[int, str, int, str]]:
@@ -121,11 +111,11 @@ def damage(items: Any) -> list[tuple[int, str, int, str]]:
 
 
 def test_a_sound_file_has_no_damage_and_a_wrong_count_previous_or_slot_is_some() -> None:
-    assert index_sizes(420_000_040, 5_000_000) == IndexSizes(5_000_000, 20_000_000)
-    assert index_sizes(40 + 4 + 40, 1) == IndexSizes(1, 2)
+    assert files.index_sizes(420_000_040, 5_000_000) == files.IndexSizes(5_000_000, 20_000_000)
+    assert files.index_sizes(40 + 4 + 40, 1) == files.IndexSizes(1, 2)
     for length in (40 + 4 + 20, 40 + 4 + 41, 0):
         with pytest.raises(ValueError, match="no index file of 1 slots"):
-            index_sizes(length, 1)
+            files.index_sizes(length, 1)
     found = view()
     assert (
         damage([*found.describe_header(), *found.describe_entries(), *found.describe_slots()]) == []
@@ -177,7 +167,7 @@ def a_file(magic: int = COMPACTED, count: int = 3, slots: int = 7) -> bytes:
 
 
 def described(raw: bytes, first: int = 0) -> list[dict[str, Any]]:
-    return list(describe_tiered_index(reader(memoryview(raw)), len(raw), first))
+    return list(files.describe_tiered_index(reader(memoryview(raw)), len(raw), first))
 
 
 def test_a_tiered_index_is_its_header_and_items_or_damage() -> None:

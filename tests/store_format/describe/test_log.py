@@ -132,18 +132,7 @@ def described(message: Message, release: str = "5.3.3") -> dict[str, Any]:
     return describe_record(window, row, AT, rules)
 
 
-def test_every_field_is_the_records_own() -> None:
-    message = Message(topic="T\u00e9", queue_id=-1, queue_offset=7, body=b"abc", sys_flag=8,
-        flag=-2, store_timestamp=5, born_timestamp=4, reconsume_times=3,
-        prepared_transaction_offset=99, properties=properties(("a", "b")))  # fmt: skip
-    shown = described(message)
-    wanted = {"kind": "record", "at": 0, "physicalOffset": AT, "size": 91 + 3 + 3 + 4, "version": 1,
-        "topic": "T\u00e9", "queueId": -1, "queueOffset": 7, "transaction": "commit",
-        "storeTimestamp": 5, "bornTimestamp": 4, "bodyLength": 3, "bodyCRC": 0x352441C2,
-        "propertiesLength": 4, "flag": -2, "sysFlag": 8, "bornHost": "127.0.0.1:10911",
-        "storeHost": "127.0.0.1:10911", "reconsumeTimes": 3,
-        "preparedTransactionOffset": 99}  # fmt: skip
-    assert shown == wanted
+def test_hosts_transactions_and_long_topics_are_as_the_record_has_them() -> None:
     raw = np.frombuffer(b"xx" + struct.pack(">iI", -5, 0xCBD43194), np.uint8)
     assert fields_at(raw, BLANK, 2) == {"size": -5, "magic": 0xCBD43194 - (1 << 32)}
     for sys_flag, transaction in [(0, "none"), (3, "none"), (4, "prepared"), (12, "rollback")]:

@@ -1,7 +1,5 @@
 """`reput dump` of a RocksDB: each row, as its page of docs/formats has it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -30,10 +28,8 @@ def test_queues_and_config_are_shown_and_other_options_refused(tmp_path, capsys)
     assert len(dumped(capsys, store / "consumequeue", "--limit", 7)) == 7
     assert main(["dump", str(store / "consumequeue"), "--limit", "1"]) == 0
     assert "topic Live0 queueId 0 queueOffset 0 physicalOffset" in capsys.readouterr().out
-    store, _ = unpack("alone_5.3.3", tmp_path)
     rows = dumped(capsys, store / "config" / "consumerOffsets")
     assert any(row["key"] == "Live0@reading" for row in rows)
-    store, _ = unpack("alone_5.3.3", tmp_path)
     assert main(["dump", str(store / "consumequeue"), "--from", "3"]) == 2
     assert "is a RocksDB: without --kind, --part, --bodies and --from" in capsys.readouterr().err
     assert main(["dump", str(store)]) == 2

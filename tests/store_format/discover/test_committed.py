@@ -1,7 +1,5 @@
 """How far a DLedger group has agreed: by a member's checkpoint, its index files, its queues."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -20,6 +18,12 @@ def asked(store: Path, about: dict[str, object]) -> Committed | None:
     return committed(at, segments_of(store, about), at)
 
 
+def known(store: Path, about: dict[str, object]) -> Committed:
+    found = asked(store, about)
+    assert found is not None
+    return found
+
+
 def member(store: Path) -> Path:
     return next(store.glob("dledger-*"))
 
@@ -35,27 +39,21 @@ def test_what_no_majority_had_is_behind_the_queues_or_the_checkpoint(tmp_path) -
     """A leader without a majority wrote six more entries and was killed."""
     store, about = unpack("killed", tmp_path)
     found = heads(store, about)
-    agreed = asked(store, about)
-    assert agreed is not None
+    agreed = known(store, about)
     assert agreed.behind > 0
     assert agreed.noted == found[-1][2]["index"] - agreed.behind
     assert agreed.end == found[-1 - agreed.behind][2]["pos"] + found[-1 - agreed.behind][2]["size"]
     assert "readUnCommitted=true" in agreed.text
     store, about = unpack("killed", tmp_path / "1")
-    wanted = asked(store, about)
-    assert wanted is not None
+    wanted = known(store, about)
     (member(store) / "checkpoint").write_text("endIndex=9\ncommittedIndex=9\n")
-    found = asked(store, about)
-    assert found is not None
+    found = known(store, about)
     assert (found.noted, found.end) == (9, wanted.end)
     (store / "abort").unlink()
-    found = asked(store, about)
-    assert found is not None
-    assert found.end < wanted.end
+    assert known(store, about).end < wanted.end
     store, about = unpack("clean", tmp_path / "2")
     (member(store) / "checkpoint").write_text("endIndex=50\ncommittedIndex=-1\n")
-    found = asked(store, about)
-    assert found is not None
+    found = known(store, about)
     assert (found.end, found.noted) == (heads(store, about)[0][2]["pos"], -1)
     assert found.behind == len(heads(store, about))
 

@@ -1,7 +1,5 @@
 """Finds a broker's configuration: the store's own, or one beside it that names the store."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -13,19 +11,7 @@ import pytest
 import reput
 from reput.jobs.in_place.install import to_convert
 from reput.jobs.opening.plan import kind_of_queues, make_plan
-from reput.store_format.discover.config import (
-    _reach_in_rocksdb,
-    batch_topics,
-    config_in_rocksdb,
-    config_table,
-    configured_topics,
-    consumer_offsets,
-    files_are_live,
-    found_conf,
-    not_derived,
-    queues_of,
-    topic_attributes,
-)
+from reput.store_format.discover import config
 from reput.store_format.discover.purpose import READ
 from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import StoreError
@@ -67,29 +53,30 @@ def test_segments_where_its_paths_lead_are_named() -> None:
         ("./store/commitlog/", "store/commitlog", False)]:  # fmt: skip
         storage = in_store(**{"broker.conf": f"storePathCommitLog={named}\n{OFF}"})
         storage.files[f"{segment}/{0:020d}"] = b"x"
-        found = found_conf(Folder(storage, "store"))
+        found = config.found_conf(Folder(storage, "store"))
         assert found is not None
         line = f"store/broker.conf: {segment} has segments, which are not read; --set storePath"
         assert [each.startswith(line) for each in found.warnings] == [True] * said
     for first in range(len(PLACES)):
-        found = found_conf(Folder(in_store(**dict.fromkeys(PLACES[first:], OFF)), "store"))
+        found = config.found_conf(Folder(in_store(**dict.fromkeys(PLACES[first:], OFF)), "store"))
         assert found == (f"store/{PLACES[first]}", {INDEX: "false"}, [])
     assert (
-        found_conf(Folder(in_store(**{"notes.conf": OFF, "broker.conf/x": OFF}), "store")) is None
+        config.found_conf(Folder(in_store(**{"notes.conf": OFF, "broker.conf/x": OFF}), "store"))
+        is None
     )
-    assert found_conf(Folder(MemoryStorage(), "store")) is None
+    assert config.found_conf(Folder(MemoryStorage(), "store")) is None
     for more, found in [(0, True), (1, False)]:
         text = OFF.ljust((1 << 20) + more, "#")
-        assert bool(found_conf(Folder(in_store(**{"broker.conf": text}), "store"))) is found
+        assert bool(config.found_conf(Folder(in_store(**{"broker.conf": text}), "store"))) is found
 
 
 def test_paths_unknown_settings_and_wrong_values_are_left_out_and_said() -> None:
     text = f"storePathRootDir=/there\nstorePathCommitLog=/a\nbrokerNom=b\nx=1\n{OFF}"
-    found = found_conf(Folder(in_store(**{"broker.conf": text}), "store"))
+    found = config.found_conf(Folder(in_store(**{"broker.conf": text}), "store"))
     assert found is not None
     said = "'brokerNom' (brokerName?), 'x': no settings of RocketMQ's, which it passes over"
     assert (found.settings, found.warnings) == ({INDEX: "false"}, [f"store/broker.conf: {said}"])
-    found = found_conf(Folder(in_store(**{"broker.conf": f"{SEGMENT}=1g\n{OFF}"}), "store"))
+    found = config.found_conf(Folder(in_store(**{"broker.conf": f"{SEGMENT}=1g\n{OFF}"}), "store"))
     assert found is not None
     assert found.settings == {INDEX: "false"}
     (warning,) = found.warnings
@@ -97,7 +84,7 @@ def test_paths_unknown_settings_and_wrong_values_are_left_out_and_said() -> None
     assert SEGMENT in warning
     text = f"{SEGMENT}=4096\nmapedFileSizeCommitLog=8192\n"
     with pytest.raises(SettingError, match=r"^store/broker\.conf: "):
-        found_conf(Folder(in_store(**{"broker.conf": text}), "store"))
+        config.found_conf(Folder(in_store(**{"broker.conf": text}), "store"))
 
 
 @pytest.mark.parametrize("name", ["broker.conf", "conf/broker.conf"])
@@ -108,20 +95,20 @@ def test_paths_unknown_settings_and_wrong_values_are_left_out_and_said() -> None
 def test_beside_a_store_it_has_to_name_the_store(root, found, name: str, tmp_path: Path) -> None:
     named = "" if root is None else f"storePathRootDir={root.format(tmp_path / 'store')}\n"
     store = beside(tmp_path, name, named + OFF)
-    assert bool(found_conf(Folder(LocalStorage(), store))) is found
+    assert bool(config.found_conf(Folder(LocalStorage(), store))) is found
 
 
 def test_a_store_may_be_named_by_a_link_and_a_copy_without_kvstore_is_told(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "store")
     store = beside(tmp_path, "broker.conf", f"storePathRootDir={tmp_path}/link\n{OFF}")
-    assert found_conf(Folder(LocalStorage(), store)) is not None
+    assert config.found_conf(Folder(LocalStorage(), store)) is not None
     # A broker gave none of 19 messages in flight again.
     (tmp_path / "1" / "config/consumerOffsets").mkdir(parents=True)
-    assert not_derived(Folder(LocalStorage(), str(tmp_path / "1")), {}) == []
-    (line,) = not_derived(Folder(LocalStorage(), str(tmp_path / "1")), KEPT)
+    assert config.not_derived(Folder(LocalStorage(), str(tmp_path / "1")), {}) == []
+    (line,) = config.not_derived(Folder(LocalStorage(), str(tmp_path / "1")), KEPT)
     assert line.startswith(f"{tmp_path}/1/kvStore: is missing (popConsumerKVServiceEnable=true): ")
     rocksdb(tmp_path / "1" / "kvStore", OPENED)
-    assert not_derived(Folder(LocalStorage(), str(tmp_path / "1")), KEPT) == []
+    assert config.not_derived(Folder(LocalStorage(), str(tmp_path / "1")), KEPT) == []
 
 
 # --- A broker's JSON in config/: the .bak where the file cannot be read, and what counts of it.
@@ -151,7 +138,7 @@ B: dict[str, Any] = {"topicConfigTable": {"B": {}}}
     ({"topics_json": [1], "topics_json_bak": b"null"}, None, 2), ({}, None, 0)])  # fmt: skip
 def test_the_bak_is_read_where_the_file_is_missing_or_cannot_be_read(files, found, notes) -> None:
     noted = Notes()
-    table = configured_topics(Folder(store(**files), "store"), noted)
+    table = config.configured_topics(Folder(store(**files), "store"), noted)
     assert (None if table is None else list(table)) == (None if found is None else [found])
     assert len(noted.lines) == notes
 
@@ -160,26 +147,28 @@ def test_offsets_queues_and_attributes_are_by_topic() -> None:
     table = {"T@g": {"0": 5, "3": 7, "-1": 9, "x": 9, "1": "9", "2": None}, "U@g": {},
         "alone": {"0": 1}, "%RETRY%g@g": {"0": 2}, "V@g": [1]}  # fmt: skip
     notes = Notes()
-    found = consumer_offsets(
+    found = config.consumer_offsets(
         Folder(store(consumerOffset_json={"offsetTable": table}), "store"), notes
     )
     assert found == {("g", "T"): {0: 5, 3: 7}, ("g", "U"): {}, ("g", "%RETRY%g"): {0: 2}}
     assert len(notes.lines) == 1
-    assert consumer_offsets(Folder(MemoryStorage(), "store"), notes) == {}
+    assert config.consumer_offsets(Folder(MemoryStorage(), "store"), notes) == {}
     raw = b'{"offsetTable":{"T@g":{0:5,1:7},"U@{1:2}":{ -1 : 3}}}'
-    table = config_table(Folder(store(x_json=raw), "store"), "x.json", Notes(), "offsetTable")
+    table = config.config_table(
+        Folder(store(x_json=raw), "store"), "x.json", Notes(), "offsetTable"
+    )
     assert table == {"T@g": {"0": 5, "1": 7}, "U@{1:2}": {"-1": 3}}
     there = topics(A={"attributes": {"queue.type": "BatchCQ"}},
         B={"attributes": {"queue.type": "SimpleCQ"}}, C={}, D="text", E={"attributes": None},
         F={"attributes": {"other": "BatchCQ"}})  # fmt: skip
-    found = topic_attributes(Folder(there, "store"), Notes())
+    found = config.topic_attributes(Folder(there, "store"), Notes())
     assert [name for name, attributes in found.items() if attributes] == ["A", "B", "F"]
     assert set(found) == set("ABCDEF")
-    assert batch_topics(Folder(there, "store"), Notes()) == ["A"]
+    assert config.batch_topics(Folder(there, "store"), Notes()) == ["A"]
     for about, count in [({"writeQueueNums": 8}, 8), ({"readQueueNums": 8}, 0),
         ({"writeQueueNums": "8"}, 0), ({"writeQueueNums": None}, 0), ([], 0)]:  # fmt: skip
-        assert queues_of(Folder(topics(T=about), "store"), "T", Notes()) == count
-        assert queues_of(Folder(topics(T=about), "store"), "U", Notes()) == 0
+        assert config.queues_of(Folder(topics(T=about), "store"), "T", Notes()) == count
+        assert config.queues_of(Folder(topics(T=about), "store"), "U", Notes()) == 0
 
 
 # --- A RocksDB beside a store's files is named where it has rows, and quiet where it has none.
@@ -201,15 +190,15 @@ def rocksdb(folder: Path, files: dict[str, int]) -> None:
 def test_one_with_rows_is_named(name: str, tmp_path: Path) -> None:
     for number, files in enumerate(WITH_ROWS):
         rocksdb(tmp_path / str(number) / name, files)
-        lines = not_derived(Folder(LocalStorage(), str(tmp_path / str(number))), {})
+        lines = config.not_derived(Folder(LocalStorage(), str(tmp_path / str(number))), {})
         assert len(lines) == (2 if name == "rocksdbstore" else 1)  # these cannot be looked at
         for line in lines:
             assert line.startswith(f"{tmp_path / str(number) / name}: ")
             assert "in RocksDB" in line
     rocksdb(tmp_path / "empty" / name, OPENED)
-    assert not_derived(Folder(LocalStorage(), str(tmp_path / "empty")), KEPT) == []
+    assert config.not_derived(Folder(LocalStorage(), str(tmp_path / "empty")), KEPT) == []
     rocksdb(tmp_path / "none" / name, {"notes.log": 7})  # no RocksDB is there
-    assert not_derived(Folder(LocalStorage(), str(tmp_path / "none")), KEPT) == []
+    assert config.not_derived(Folder(LocalStorage(), str(tmp_path / "none")), KEPT) == []
 
 
 @pytest.mark.parametrize("name", ["consumerOffsets", "metadata", "rdb"])
@@ -274,9 +263,9 @@ def test_of_two_copies_of_config_the_one_that_a_broker_wrote_last_counts(
     store, offsets = both(tmp_path)
     rows = [path.stat().st_mtime for path in (store / "config" / "consumerOffsets").iterdir()]
     os.utime(offsets, (max(rows) + later,) * 2)
-    there = config_in_rocksdb(Folder(LocalStorage(), str(store)), "consumerOffset.json")
+    there = config.config_in_rocksdb(Folder(LocalStorage(), str(store)), "consumerOffset.json")
     assert (there is None) == live
-    found = consumer_offsets(Folder(LocalStorage(), str(store)), Notes())
+    found = config.consumer_offsets(Folder(LocalStorage(), str(store)), Notes())
     assert {group for group, _ in found} == {"other" if live else "reading"}
     assert ("consumerOffset.json" in to_convert(str(store), False, False).names) == (not live)
 
@@ -288,7 +277,7 @@ def test_of_several_rocksdbs_the_one_that_a_broker_wrote_last_counts(live: str, 
         rocksdb(tmp_path / "config" / name, WITH_ROWS[0])
         for path in (tmp_path / "config" / name).iterdir():
             os.utime(path, (9, 9) if name == live else (5, 5))
-    there = config_in_rocksdb(Folder(LocalStorage(), str(tmp_path)), "topics.json")
+    there = config.config_in_rocksdb(Folder(LocalStorage(), str(tmp_path)), "topics.json")
     assert str(there) == f"{tmp_path}/config/{live}"
 
 
@@ -300,14 +289,14 @@ def test_queues_that_reach_further_in_the_log_are_live_whatever_the_times(
     store, offsets = both(tmp_path)
     os.utime(offsets, (0, 0) if kept else None)
     storage = LocalStorage()
-    reach = _reach_in_rocksdb(Folder(storage, str(store)))
+    reach = config._reach_in_rocksdb(Folder(storage, str(store)))
     queue = store / "consumequeue" / "Live0" / "0"
     queue.mkdir(parents=True)
     entry = np.zeros(1, QUEUE_ENTRY)
     entry["physicalOffset"], entry["size"] = (reach or 0) + (1 if kept else -1), 100
     (queue / f"{0:020d}").write_bytes(entry.tobytes())
-    assert files_are_live(Folder(storage, str(store))) == bool(kept)
-    there = config_in_rocksdb(Folder(storage, str(store)), "consumerOffset.json")
+    assert config.files_are_live(Folder(storage, str(store))) == bool(kept)
+    there = config.config_in_rocksdb(Folder(storage, str(store)), "consumerOffset.json")
     assert (there is None) == bool(kept)
     plan = make_plan(store_at(str(store)), discover(store_at(str(store)), READ), READ)
     assert kind_of_queues(plan, None, str(tmp_path / "set")) == kind

@@ -1,7 +1,5 @@
 """What a broker cannot read of its configuration is named, with what to do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

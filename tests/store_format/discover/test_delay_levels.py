@@ -30,7 +30,7 @@ from reput.store_format.fate.rows import level_delays
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Notes
 from reput.store_format.release.settings import SettingError, Settings
-from tests.built import T0, write_log
+from tests.built import T0, write
 from tests.in_process import OUTPUT, STORE, Session, run
 from tests.jobs.checking import run_check
 from tests.logs.encoder import Message, properties
@@ -40,16 +40,6 @@ from tests.store_format.discover.delayed import DAY, GIVEN, USUAL, delayed
 
 def found_in(storage: MemoryStorage, **settings: str) -> Discovered:
     return discover(store_at(STORE, "5.3.3", GIVEN | settings, storage), REBUILD)
-
-
-@pytest.mark.parametrize("levels", [DAY, "1s 5s 3d", "90s", USUAL])
-def test_a_level_is_as_its_queue_shows(levels: str) -> None:
-    level = len(levels.split())
-    found = found_in(delayed(levels, level))
-    delays = Settings(message_delay_level=found.settings[SETTING]).delays
-    assert delays[level - 1] == Settings(message_delay_level=levels).delays[-1]
-    assert (SETTING in found.found) == (levels != USUAL)
-    assert found.delays_shown == {level}
 
 
 @pytest.mark.parametrize(("levels", "level", "other", "said"), [
@@ -75,7 +65,9 @@ def test_a_level_that_no_queue_shows_is_the_default_s_only_if_that_has_it(
 
 
 def test_levels_before_a_shown_one_are_the_usual_ones_and_a_flipped_bit_shows_nothing() -> None:
-    assert found_in(delayed()).settings[SETTING] == DAY
+    found = found_in(delayed())
+    assert (found.settings[SETTING], found.delays_shown) == (DAY, {19})
+    assert SETTING not in found_in(delayed(USUAL, 18)).found
     shown = ShownDelays({21: [Shown(0, 0, 60_000)]})
     assert shown.text(Settings().delays) == f"{USUAL} 1s 1s 1m"
     storage = delayed(count=1)
@@ -200,10 +192,7 @@ def test_stores_of_two_delays_are_not_merged_and_odd_entries_are_refused() -> No
 
 
 def test_a_replica_and_a_dump_have_the_times(tmp_path: Path, capsys) -> None:
-    files = by_turns(1, 1, 2, 3, 3).files
-    for path, raw in files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(raw)
+    write(tmp_path, files := by_turns(1, 1, 2, 3, 3).files)
     replicate(str(tmp_path / STORE), str(tmp_path / "new"), rocketmq="5.3.3", settings=GIVEN)
     made = {str(path): path.read_bytes() for path in tmp_path.glob("new/*/*/*/*")}
     assert due(made, f"{tmp_path}/new") == (there := due(files, STORE))
@@ -224,10 +213,7 @@ def known_times(store: Path) -> list[int]:
 
 
 def test_levels_of_queues_in_rocksdb_are_found_as_those_of_files(tmp_path: Path) -> None:
-    files = by_turns(1, 1, 2, 3, 3).files
-    for path, raw in files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(raw)
+    write(tmp_path, files := by_turns(1, 1, 2, 3, 3).files)
     given: dict[str, Any] = {"rocketmq": "5.3.3", "settings": GIVEN}
     store = tmp_path / STORE
     assert known_times(store) == due(files, STORE)
@@ -243,11 +229,7 @@ def test_levels_of_queues_in_rocksdb_are_found_as_those_of_files(tmp_path: Path)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    files = {path.removeprefix(f"{STORE}/"): raw for path, raw in delayed().files.items()}
-    root = write_log(tmp_path / "store", {})
-    for path, raw in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(raw)
+    root = write(tmp_path, delayed().files) / STORE
     (root / "abort").write_text("1")
     return root
 

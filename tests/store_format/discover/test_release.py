@@ -172,7 +172,6 @@ def test_only_what_releases_treat_differently_is_looked_for_in_a_log() -> None:
 
 
 # --- Which release wrote a store last: one that all clues allow, or else the user is asked.
-WHICH_PLAIN = Has(False, False, odd_positions=False, malformed=False)
 # Has as a store is read before its log is looked at
 WHICH_UNREAD = Has(False, False)
 SINCE_500, UNTIL_534 = Clue("a", "5.0.0"), Clue("b", "", "5.3.4")
@@ -186,24 +185,24 @@ def asked(clues: list[Clue], hints: list[Clue], has: Has) -> str:
 
 def test_of_releases_that_write_the_same_the_newest_or_the_user_is_asked() -> None:
     found = release_found(
-        [Clue("a", "5.3.3"), Clue("b", "", "5.3.3"), Clue("a", "")], [], WHICH_PLAIN
+        [Clue("a", "5.3.3"), Clue("b", "", "5.3.3"), Clue("a", "")], [], PLAIN_PLAIN
     )
     assert found == ReleaseFound("5.3.3", "a; b", (), "5.3.3")
-    found = release_found([SINCE_500, UNTIL_534], [], WHICH_PLAIN)
+    found = release_found([SINCE_500, UNTIL_534], [], PLAIN_PLAIN)
     assert found == ReleaseFound("5.3.4", "5.0.0 to 5.3.4 write the same: a; b", (), found.alike)
     assert found.alike == "5.0.0 to 5.3.4"
     hint = Clue("h", "", "5.1.0")
-    assert release_found([SINCE_500, UNTIL_534], [hint], WHICH_PLAIN).release == "5.1.0"
+    assert release_found([SINCE_500, UNTIL_534], [hint], PLAIN_PLAIN).release == "5.1.0"
     both = [hint, Clue("i", "5.4.0")]  # no release obeys both
-    assert release_found([SINCE_500, UNTIL_534], both, WHICH_PLAIN).release == "5.3.4"
-    text = asked([Clue("a", "5.4.0"), Clue("b", "", "4.9.7")], [], WHICH_PLAIN)
+    assert release_found([SINCE_500, UNTIL_534], both, PLAIN_PLAIN).release == "5.3.4"
+    text = asked([Clue("a", "5.4.0"), Clue("b", "", "4.9.7")], [], PLAIN_PLAIN)
     assert "fit no single one: a; b" in text
     # The index differs from 4.7.1 and from 5.4.0 on; with new records much more does.
-    few = asked([Clue("a", "4.7.1")], [], WHICH_PLAIN)
+    few = asked([Clue("a", "4.7.1")], [], PLAIN_PLAIN)
     assert "it may be 4.7.1 to 5.3.4 or 5.4.0 to 5." in few
     many = asked([], [], WHICH_UNREAD._replace(new_records=True))
     assert "it may be any from 4.1.0-incubating to 5." in many
-    found = release_found([SINCE_500], [], WHICH_PLAIN, assume=True)
+    found = release_found([SINCE_500], [], PLAIN_PLAIN, assume=True)
     assert found.others == ("5.3.4",)
     assert found.by.startswith("assumed, of 5.0.0 to ")
     assert found.alike.startswith("5.4.0 to ")
@@ -219,7 +218,7 @@ def test_of_releases_that_write_the_same_the_newest_or_the_user_is_asked() -> No
     found = release_found(clues, [], WHICH_UNREAD, look)
     assert (found.release, len(looks)) == ("5.3.4", 1)
     assert "derive the same from this log: a; b" in found.by
-    release_found(clues, [], WHICH_PLAIN, look)
+    release_found(clues, [], PLAIN_PLAIN, look)
     with pytest.raises(UnknownRelease):
         release_found([], [], WHICH_UNREAD, look)  # the index differs, whatever the log holds
     assert len(looks) == 1

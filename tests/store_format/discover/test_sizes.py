@@ -2,37 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from reput.store_format.discover.sizes import (
-    BATCH_QUEUE,
-    ENTRIES,
-    SLOTS,
-    FileSizes,
-    IndexShown,
-    NamedFile,
-    SeenFile,
-    SizeDisagrees,
-    agreed_pair,
-    fitting_sizes,
-    pair_of,
-    queue_size,
-    rounded,
-    seen_index,
-    segment_size,
-    settings_to_continue,
-    settings_to_read,
-)
-from reput.store_format.discover.sizes import QUEUE as FILE_QUEUE
-from reput.store_format.discover.sizes import SEGMENT as FILE_SEGMENT
+from reput.store_format.discover import sizes as module
 from reput.store_format.files.disk import FixedFiles
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
-from reput.store_format.release.settings import WriterSettings
+from reput.store_format.release.settings import WriterSettings, writer_settings_from
 from tests.memory_storage import MemoryStorage
 from tests.store_format.discover.index_files import IndexFile
 
@@ -48,9 +26,9 @@ def read(given: dict[str, str], **files: int | bytes) -> tuple[Sizes, str | None
     """Of a store with these files; a number is a file's length."""
     paths = {"segment": f"commitlog/{NAME(0)}", "index": "index/20230101000000000"}
     content = {f"store/{paths[n]}": bytes(f) if isinstance(f, int) else f for n, f in files.items()}
-    settings, why = settings_to_read(Folder(MemoryStorage(content), "store"), given, "5.3.3")
+    settings, why = module.settings_to_read(Folder(MemoryStorage(content), "store"), given, "5.3.3")
     by_name = settings.by_name()
-    return {name: by_name[name] for name in (SEGMENT, SLOTS, ENTRIES)}, why
+    return {name: by_name[name] for name in (SEGMENT, module.SLOTS, module.ENTRIES)}, why
 
 
 USUAL = (1 << 30, 5_000_000, 20_000_000)
@@ -60,18 +38,25 @@ def test_a_reader_takes_what_the_files_show() -> None:
     for given, files, found, known in [({}, {}, USUAL, True),
         ({}, {"segment": 8192, "index": INDEX}, (8192, 7, 20), True),
         ({SEGMENT: "4096"}, {"segment": 8192}, (4096, *USUAL[1:]), True),  # its word counts
-        ({SLOTS: "8", ENTRIES: "9"}, {"index": INDEX}, (USUAL[0], 8, 9), True),
-        ({SLOTS: "8"}, {"index": INDEX}, (USUAL[0], 7, 20), True),
+        ({module.SLOTS: "8", module.ENTRIES: "9"}, {"index": INDEX}, (USUAL[0], 8, 9), True),
+        ({module.SLOTS: "8"}, {"index": INDEX}, (USUAL[0], 7, 20), True),
         ({}, {"index": EMPTY}, USUAL, False),
-        ({SLOTS: "7", ENTRIES: "20"}, {"index": EMPTY}, (USUAL[0], 7, 20), True)]:  # fmt: skip
+        ({module.SLOTS: "7", module.ENTRIES: "20"}, {"index": EMPTY},
+         (USUAL[0], 7, 20), True)]:  # fmt: skip
         sizes, why = read(given, **files)
         assert tuple(sizes.values()) == found
         assert (why is None) is known
         assert known or f"{len(EMPTY)} bytes" in str(why)
-    shown = IndexShown((7, 20), 0, len(INDEX), None, True)
-    assert agreed_pair("i", shown, (7, 20), {ENTRIES: 20}) == {SLOTS: 7, ENTRIES: 20}
-    with pytest.raises(SizeDisagrees, match=f"{SLOTS}=7, and {SLOTS} is 8; give --set {SLOTS}=7 "):
-        agreed_pair("i", shown, (7, 20), {SLOTS: 8})
+    shown = module.IndexShown((7, 20), 0, len(INDEX), None, True)
+    assert module.agreed_pair("i", shown, (7, 20), {module.ENTRIES: 20}) == {
+        module.SLOTS: 7,
+        module.ENTRIES: 20,
+    }
+    with pytest.raises(
+        module.SizeDisagrees,
+        match=f"{module.SLOTS}=7, and {module.SLOTS} is 8; give --set {module.SLOTS}=7 ",
+    ):
+        module.agreed_pair("i", shown, (7, 20), {module.SLOTS: 8})
 
 
 def store(folder: Path, **files: int | bytes) -> FixedFiles:
@@ -84,7 +69,7 @@ def store(folder: Path, **files: int | bytes) -> FixedFiles:
 
 
 def continued(folder: Path, settings: WriterSettings, **files: int | bytes) -> Sizes:
-    return settings_to_continue(settings, store(folder, **files))[1]
+    return module.settings_to_continue(settings, store(folder, **files))[1]
 
 
 ONE: dict[str, int | bytes] = {f"commitlog__{NAME(0)}": 8192, f"consumequeue__T__0__{NAME(0)}": 100,
@@ -92,29 +77,26 @@ ONE: dict[str, int | bytes] = {f"commitlog__{NAME(0)}": 8192, f"consumequeue__T_
 
 
 def test_a_writer_takes_the_sizes_of_all_files(tmp_path: Path) -> None:
-    settings, found = settings_to_continue(WriterSettings(), store(tmp_path, **ONE))
-    assert found == {SEGMENT: 8192, QUEUE: 100, BATCH: 92, SLOTS: 7, ENTRIES: 20}
+    settings, found = module.settings_to_continue(WriterSettings(), store(tmp_path, **ONE))
+    assert found == {SEGMENT: 8192, QUEUE: 100, BATCH: 92, module.SLOTS: 7, module.ENTRIES: 20}
     by_name = settings.by_name()
     assert {name: by_name[name] for name in found} == found
     assert settings.given_names == frozenset()
     given = WriterSettings(mapped_file_size_commit_log=8192, mapped_file_size_consume_queue=95)
-    assert continued(tmp_path / "1", given, **ONE).keys() == {BATCH, SLOTS, ENTRIES}
+    assert continued(tmp_path / "1", given, **ONE).keys() == {BATCH, module.SLOTS, module.ENTRIES}
     assert continued(tmp_path / "1" / "new", WriterSettings()) == {}
 
 
 @pytest.mark.parametrize(("given", "files", "says"), [
     ({SEGMENT: 4096}, {}, f"has 8192 bytes, and {SEGMENT} is 4096; give --set {SEGMENT}=8192"),
     ({QUEUE: 101}, {}, f"has 100 bytes, and {QUEUE} is 101"),
-    ({SLOTS: 8}, {}, f"give --set {SLOTS}=7 --set {ENTRIES}=20"),
+    ({module.SLOTS: 8}, {}, f"give --set {module.SLOTS}=7 --set {module.ENTRIES}=20"),
     ({}, {f"commitlog__{NAME(8192)}": 8193}, "has 8193 bytes, and commitlog/0"),
     ({}, {f"consumequeue__U__3__{NAME(0)}": 120}, "one of them is damaged"),
     ({}, {"index__20230101000000001": INDEX[:-20]}, "two sizes of")])  # fmt: skip
 def test_a_file_of_another_size_is_refused(given: Sizes, files, says: str, tmp_path: Path) -> None:
-    names = {SEGMENT: "mapped_file_size_commit_log", QUEUE: "mapped_file_size_consume_queue",
-             SLOTS: "max_hash_slot_num"}  # fmt: skip
-    mine: dict[str, Any] = {names[name]: value for name, value in given.items()}
-    settings = WriterSettings(**mine)
-    with pytest.raises(SizeDisagrees) as refused:
+    settings = writer_settings_from({name: str(value) for name, value in given.items()})
+    with pytest.raises(module.SizeDisagrees) as refused:
         continued(tmp_path, settings, **ONE, **files)
     assert says in str(refused.value)
 
@@ -123,11 +105,11 @@ def test_a_crash_or_an_empty_index_shows_no_size(tmp_path: Path) -> None:
     pair = WriterSettings(max_hash_slot_num=7, max_index_num=20)
     files: dict[str, int | bytes] = {"index__20230101000000000": EMPTY}
     assert continued(tmp_path, pair, **files) == {}
-    with pytest.raises(SizeDisagrees, match="their content does not show them"):
+    with pytest.raises(module.SizeDisagrees, match="their content does not show them"):
         continued(tmp_path, WriterSettings(), **files)
     # not even with these
     wrong = IndexFile(7, 20).put_all(["T#a", "T#b"], 100).raw(end_physical_offset=9)
-    with pytest.raises(SizeDisagrees, match="their content does not show them"):
+    with pytest.raises(module.SizeDisagrees, match="their content does not show them"):
         continued(tmp_path, pair, index__20230101000000000=wrong)
     for length in [0, 5000]:
         files: dict[str, int | bytes] = {f"commitlog__{NAME(0)}": 8192,
@@ -136,17 +118,17 @@ def test_a_crash_or_an_empty_index_shows_no_size(tmp_path: Path) -> None:
 
 
 # --- The sizes that a store's files show by their lengths and names: those that most of them have.
-FILE_USUAL = {SLOTS: 5_000_000, ENTRIES: 20_000_000}
+FILE_USUAL = {module.SLOTS: 5_000_000, module.ENTRIES: 20_000_000}
 Files = Iterable[tuple[int, int]]  # (start, length)
 
 
-def named(files: Files) -> list[NamedFile]:
-    return [NamedFile(*each) for each in files]
+def named(files: Files) -> list[module.NamedFile]:
+    return [module.NamedFile(*each) for each in files]
 
 
-def sizes(files: Mapping[str, bytes]) -> FileSizes:
+def sizes(files: Mapping[str, bytes]) -> module.FileSizes:
     storage = MemoryStorage({f"store/{path}": raw for path, raw in files.items()})
-    return FileSizes(storage, ["store/commitlog", "store/more"], Folder(storage, "store"))
+    return module.FileSizes(storage, ["store/commitlog", "store/more"], Folder(storage, "store"))
 
 
 def test_queues_are_of_whole_entries_and_segments_of_one_size() -> None:
@@ -157,11 +139,11 @@ def test_queues_are_of_whole_entries_and_segments_of_one_size() -> None:
         ([[(0, 92)]], True, 92),
         ([[(0, 92)]], False, None),  # no whole number of entries
         ([[(0, 100)]], True, None), ([[(0, 0)], []], False, None)]:  # fmt: skip
-        found = queue_size(map(named, queues), batch)
+        found = module.queue_size(map(named, queues), batch)
         assert (None if found is None else found.value) == size
-    for name, size, made in [(FILE_QUEUE, 100, 100), (FILE_QUEUE, 95, 100), (FILE_QUEUE, 1, 20),
-        (BATCH_QUEUE, 95, 95), (FILE_SEGMENT, 95, 95)]:  # fmt: skip
-        assert rounded(name, size) == made
+    for name, size, made in [(module.QUEUE, 100, 100), (module.QUEUE, 95, 100),
+        (module.QUEUE, 1, 20), (module.BATCH_QUEUE, 95, 95), (module.SEGMENT, 95, 95)]:  # fmt: skip
+        assert module.rounded(name, size) == made
     for files, size in [([(0, 4096), (4096, 4096), (8192, 100)], 4096),
         ([(8192, 50), (0, 4096)], 8192),  # of as many votes the largest: the names'
         ([(0, 0)], None),
@@ -172,14 +154,14 @@ def test_queues_are_of_whole_entries_and_segments_of_one_size() -> None:
         ([(0, 1024), (1025, 1024), (2048, 1024)], 1024),  # what nearly all are long
         ([(0, 1024), (1025, 1024)], 1024),
         ([(1, 1024), (1025, 1024), (2048, 1024)], None)]:  # fmt: skip
-        found = segment_size(named(files))
+        found = module.segment_size(named(files))
         assert (None if found is None else found.value) == size
     for files, able in [([(0, 5000)], [1 << power for power in range(13, 31)]),
         ([(1 << 20, 5000)], [1 << power for power in range(13, 21)]),
         ([(0, 5000), (1 << 14, 4000)], [1 << 13, 1 << 14]), ([(1025, 5000)], [])]:  # fmt: skip
         state = FileState(0, 0, 0)
         segments = [Segment("x", start, state._replace(size=size)) for start, size in files]
-        assert fitting_sizes(segments) == able
+        assert module.fitting_sizes(segments) == able
     name, raw = "{:020d}".format, bytes(100)
     found = sizes({f"commitlog/{name(100)}": raw, f"more/{name(0)}": raw,
         f"commitlog/{name(200)}": b"", "commitlog/notes": raw, f"consumequeue/T/0/{name(0)}": raw,
@@ -216,7 +198,7 @@ def test_index_files() -> None:
         ({"n0": 3, "n1": 3, "n2": -1}, (7, 20), 1002, True, True)]:  # fmt: skip
         found = sizes(index(**files) | {"index/notes": bytes(LENGTH)}).index(FILE_USUAL, {})
         other = ("20230101000000002", LENGTH - 20) if odd else None
-        assert found == IndexShown(pair, end, LENGTH, other, has_entries)
+        assert found == module.IndexShown(pair, end, LENGTH, other, has_entries)
     header = {"index/20230101000000000": bytes(40)}
     assert sizes({}).index(FILE_USUAL, {}) is None
     assert sizes(header).index(FILE_USUAL, {}) is None
@@ -235,9 +217,6 @@ def test_index_files() -> None:
 
 
 # --- Slots and entries of index files, of which a file's length alone tells only the sum.
-INDEX_USUAL = {SLOTS: 5_000_000, ENTRIES: 20_000_000}
-
-
 def put(slots: int, most: int, count: int) -> IndexFile:
     file = IndexFile(slots, most)
     for n in range(count):
@@ -246,15 +225,9 @@ def put(slots: int, most: int, count: int) -> IndexFile:
 
 
 def pair(*raws: bytes, **given: int) -> tuple[int, int] | None:
-    seen = []
-    for raw in raws:
-
-        def read(at: int, buffer: Any, raw: bytes = raw) -> None:
-            assert 0 <= at <= at + len(buffer) <= len(raw)
-            buffer[:] = np.frombuffer(raw, np.uint8)[at : at + len(buffer)]
-
-        seen.append(seen_index(SeenFile("index/x", len(raw), read)))
-    return pair_of(seen, given, INDEX_USUAL)
+    files = {f"index/2023010100000000{n}": raw for n, raw in enumerate(raws)}
+    found = sizes(files).index(FILE_USUAL, given)
+    return found.pair if found else None
 
 
 def test_a_files_entries_show_its_slots_unless_its_header_is_wrong() -> None:
@@ -269,10 +242,10 @@ def test_a_files_entries_show_its_slots_unless_its_header_is_wrong() -> None:
     assert pair(empty) is None
     assert pair() is None
     assert pair(empty, put(7, 50, 2).raw()) == (7, 50)
-    for given, found in [({SLOTS: 7}, (7, 50)), ({ENTRIES: 50}, (7, 50)),
-        ({SLOTS: 12, ENTRIES: 49}, (7, 50)),  # what does not fit the content is not taken
-        ({SLOTS: 1 << 31, ENTRIES: 1 << 31}, (7, 50)), ({ENTRIES: 0}, (7, 50)),
-        ({ENTRIES: -1}, (7, 50))]:  # fmt: skip
+    for given, found in [({module.SLOTS: 7}, (7, 50)), ({module.ENTRIES: 50}, (7, 50)),
+        ({module.SLOTS: 12, module.ENTRIES: 49}, (7, 50)),  # it does not fit the content
+        ({module.SLOTS: 1 << 31, module.ENTRIES: 1 << 31}, (7, 50)), ({module.ENTRIES: 0}, (7, 50)),
+        ({module.ENTRIES: -1}, (7, 50))]:  # fmt: skip
         assert pair(put(7, 50, 3).raw(), **given) == found
     for header in [{"index_count": 0}, {"index_count": -5}, {"index_count": (1 << 31) - 1},
         {"index_count": 5}, {"begin_physical_offset": 501}, {"end_physical_offset": 699},

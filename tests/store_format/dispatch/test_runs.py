@@ -124,9 +124,6 @@ def test_runs_get_the_positions_of_a_plain_queue(log, data, rules, start) -> Non
     assert position == start + sum(p >= 0 for p in expected)
 
 
-# Grouping
-
-
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 12), st.integers(-9, 9)), max_size=40),
     st.sets(st.integers(0, 2)))  # fmt: skip
@@ -177,6 +174,3 @@ def test_where_a_queue_starts_and_one_room_serves_runs_of_any_length() -> None:
     for size in (0, 1, 255, 256, 32767, -1, -32768):
         runs = grouped([Put(1, 2, 3, tags=4, time=5, batch=size)], batch=(0,))
         assert BATCH_ENTRY.unpack(runs.entries.tobytes()) == (1, 2, 4, 5, 3, size, -1, 0)
-
-
-# A queue's first position

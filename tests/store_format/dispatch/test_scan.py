@@ -8,19 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reput.store_format.dispatch import scan
 from reput.store_format.dispatch import scan as scan_module
 from reput.store_format.dispatch.dispatch import firsts, unpacked
-from reput.store_format.dispatch.scan import (
-    FIND_FIRST,
-    NONE_FOUND,
-    Buffers,
-    End,
-    IndexPuts,
-    Runs,
-    Stretch,
-    scan,
-    scan_rules,
-)
 from reput.store_format.faults import Fault
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.release.profiles import Era, profile
@@ -41,27 +31,27 @@ def log_of(count: int) -> bytes:
 
 def outcome(
     segment: bytes, most_queue_puts: int, **more: Any
-) -> tuple[list[Any], dict[Any, bytes], End, int]:
+) -> tuple[list[Any], dict[Any, bytes], scan.End, int]:
     """(index puts, each queue's entries, the end, how often either was given), by further rules."""
     read = reader(np.frombuffer(segment, np.uint8))
     puts: list[Any] = []
     entries: dict[Any, bytes] = {}
     given = 0
-    rules = replace(scan_rules(profile("5.3.3"), Settings(), ()), **more)
-    buffers = Buffers(SEGMENT, most_queue_puts)
-    for part in scan(read, Stretch(0, SEGMENT, 0, SEGMENT, 0), rules, buffers):
+    rules = replace(scan.scan_rules(profile("5.3.3"), Settings(), ()), **more)
+    buffers = scan.Buffers(SEGMENT, most_queue_puts)
+    for part in scan.scan(read, scan.Stretch(0, SEGMENT, 0, SEGMENT, 0), rules, buffers):
         match part:
-            case IndexPuts(hashes, messages):
+            case scan.IndexPuts(hashes, messages):
                 assert len(messages) == firsts(hashes)
                 puts += unpacked(hashes, messages).tolist()
                 given += 1
-            case Runs(queues, runs):
+            case scan.Runs(queues, runs):
                 given += 1
                 for number, key in enumerate(queues):
                     at, count = int(runs.entries_at[number]), int(runs.count[number])
                     entry = runs.entries[at : at + 20 * count].tobytes()
                     entries[key] = entries.get(key, b"") + entry
-            case End():
+            case scan.End():
                 return puts, entries, part, given
     raise AssertionError("no End")
 
@@ -71,40 +61,40 @@ def small_log(count: int) -> bytes:
     return build_log(messages, SMALL)[0]
 
 
-def end_of(segment: bytes, start: int = 0, end: int = SMALL, first: int = 0) -> End:
+def end_of(segment: bytes, start: int = 0, end: int = SMALL, first: int = 0) -> scan.End:
     read = reader(np.frombuffer(segment, np.uint8))
-    rules = scan_rules(profile("5.3.3"), Settings(), ())
-    *_, last = scan(read, Stretch(0, len(segment), start, end, first), rules)
-    assert isinstance(last, End)
+    rules = scan.scan_rules(profile("5.3.3"), Settings(), ())
+    *_, last = scan.scan(read, scan.Stretch(0, len(segment), start, end, first), rules)
+    assert isinstance(last, scan.End)
     return last
 
 
 def test_a_stretch_ends_where_the_log_or_it_does() -> None:
     end = end_of(small_log(10))
     assert (end.fault, end.rest_is_zero, end.records) == (Fault.ZEROS, True, 10)
-    end = end_of(small_log(10), start=1, first=FIND_FIRST)
+    end = end_of(small_log(10), start=1, first=scan.FIND_FIRST)
     assert (end.fault, end.rest_is_zero, end.records) == (Fault.ZEROS, True, 9)
-    for first in [0, FIND_FIRST]:
+    for first in [0, scan.FIND_FIRST]:
         for place in [SMALL - 1, SMALL // 2]:
             segment = bytearray(small_log(10))
             segment[place] = 1
             end = end_of(bytes(segment), start=0 if first == 0 else 1, first=first)
             assert (end.fault, end.rest_is_zero) == (Fault.ZEROS, False)
-    end = end_of(small_log(10), start=SMALL // 2, first=FIND_FIRST)
-    assert (end.first, end.next, end.rest_is_zero) == (NONE_FOUND, NONE_FOUND, True)
+    end = end_of(small_log(10), start=SMALL // 2, first=scan.FIND_FIRST)
+    assert (end.first, end.next, end.rest_is_zero) == (scan.NONE_FOUND, scan.NONE_FOUND, True)
     segment = build_log([Message(body=b"y" * 50_000)], SMALL)[0]
-    end = end_of(segment, start=1000, end=2000, first=FIND_FIRST)
-    assert (end.first, end.rest_is_zero) == (NONE_FOUND, False)
+    end = end_of(segment, start=1000, end=2000, first=scan.FIND_FIRST)
+    assert (end.first, end.rest_is_zero) == (scan.NONE_FOUND, False)
     size = end_of(small_log(1)).next
     left = end_of(small_log(10), end=size * 4 - 1)
-    right = end_of(small_log(10), start=size * 4 - 1, first=FIND_FIRST)
+    right = end_of(small_log(10), start=size * 4 - 1, first=scan.FIND_FIRST)
     assert (left.records, left.next, left.fault) == (4, size * 4, Fault.NONE)
     assert (right.first, right.records) == (size * 4, 6)
     size = end_of(small_log(1)).next
     end = end_of(small_log(10)[: size * 10], end=size * 10)
     assert (end.fault, end.next) == (Fault.SHORT_TAIL, size * 10)
     # Found by a drawn log: the rebuild ended with Python's OverflowError.
-    rows, end = np.zeros(1, RECORD_ROW), End()
+    rows, end = np.zeros(1, RECORD_ROW), scan.End()
     for time in ((1 << 63) - 1, -(1 << 63)):
         rows["storeTimestamp"] = time
         end.count(rows)
@@ -163,7 +153,7 @@ def test_each_record_is_dispatched_by_its_own_release_and_as_often_as_it_was_ind
     every = puts_by(segment)
     border = places_of(every)[20]
     eras = (Era(0, "5.3.3", ("5.3.3",)), Era(border, "5.3.3", ("5.3.3",)))
-    rules = scan_rules(profile("5.3.3"), Settings(), (), eras)
+    rules = scan.scan_rules(profile("5.3.3"), Settings(), (), eras)
     ((stop, older),) = rules.older
     assert (stop, older) == (border, rules.dispatch)
     unindexed = ((border, older._replace(index=False)),)

@@ -1,7 +1,5 @@
 """Whether what is reported about a store is what was done in it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small logs written record by record, as a broker's services write them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Stores of real brokers, in whose lives every fate of a message occurs (`make lived-stores`)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

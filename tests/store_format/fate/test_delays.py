@@ -1,7 +1,5 @@
 """What became of delayed messages, rule by rule, on logs written here."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is reported about stores that real brokers wrote is what was done there."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The rows that are shown, and what is reported beside them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,15 +8,8 @@ import numpy as np
 import pytest
 
 from reput.jobs.opening.questions import open_store
+from reput.store_format.fate import rows as module
 from reput.store_format.fate.delays import any_fate
-from reput.store_format.fate.rows import (
-    delayed_rows,
-    fate_sums,
-    gather_shown,
-    level_delays,
-    message_events,
-    transaction_rows,
-)
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import QUEUE_ENTRY
@@ -52,7 +43,7 @@ def transactions() -> SmallLog:
 
 def test_open_transactions_are_listed_and_all_with_what_ended_them() -> None:
     heard = Notes()
-    [row] = transaction_rows(opened(transactions()), False, heard)
+    [row] = module.transaction_rows(opened(transactions()), False, heard)
     assert (row.state, row.unique_key, row.topic, row.queue_id) == ("pending", "b", "Orders", "1")
     assert (row.producer_group, row.checks, row.copies, row.half_offset) == ("shop", 1, 1, 2)
     assert row.age == 4000  # from bornTimestamp to the last record
@@ -61,7 +52,7 @@ def test_open_transactions_are_listed_and_all_with_what_ended_them() -> None:
     log = transactions()
     heard = Notes()
     store = opened(log)
-    first = transaction_rows(store, True, heard)[0]
+    first = module.transaction_rows(store, True, heard)[0]
     assert first.state == "committed"
     assert first.age == 4500
     assert first.end_timestamp == T0 + 2000
@@ -73,7 +64,7 @@ def test_open_transactions_are_listed_and_all_with_what_ended_them() -> None:
     log = transactions()
     log.raw[4] ^= 0xFF
     heard = Notes()
-    assert transaction_rows(opened(log), True, heard) == []
+    assert module.transaction_rows(opened(log), True, heard) == []
     assert "what follows in this segment is not read" in heard.lines[0]
 
 
@@ -84,21 +75,21 @@ def test_delayed_rows_without_the_value_of_what_is_wrong(log: SmallLog) -> None:
     log.timer("c", T0 + 90_000)
     files = {"store/config/delayOffset.json": b'{"offsetTable":{1:2}}'}
     heard = Notes()
-    rows = delayed_rows(opened(log, files), False, heard)
+    rows = module.delayed_rows(opened(log, files), False, heard)
     assert [(row.state, row.by, row.level, row.unique_key) for row in rows] == [
         ("never delivered", "level", 1, "b"), ("waiting", "timer", None, "c")]  # fmt: skip
     assert [(row.due, row.late) for row in rows] == [(T0 + 2000, 1000), (T0 + 90_000, None)]
     assert heard.lines == ["1 delivered: not listed without --all"]
-    assert len(delayed_rows(opened(log, files), True, Notes())) == 3
+    assert len(module.delayed_rows(opened(log, files), True, Notes())) == 3
     heard = Notes()
-    delayed_rows(opened(log), False, heard)
+    module.delayed_rows(opened(log), False, heard)
     assert "delayOffset.json is missing" in heard.lines[0]
     log = SmallLog()
     for _ in range(30):
         log.timer("evil", "evil")
     log.put(SCHEDULE, 98, ("REAL_TOPIC", "evil"), ("REAL_QID", "0"))
     heard = Notes()
-    assert delayed_rows(opened(log), True, heard) == []
+    assert module.delayed_rows(opened(log), True, heard) == []
     assert heard.lines[0] == "physical 0: TIMER_OUT_MS is not a number; skipped"
     assert "10 more like that" in heard.lines
     assert heard.lines[-1].endswith(
@@ -110,11 +101,11 @@ def test_delayed_rows_without_the_value_of_what_is_wrong(log: SmallLog) -> None:
     at = log.delay("a", 2)
     heard = Notes()
     store = opened(log, queue_of(log, 2, at, T0 + 1000 + 7000))
-    assert level_delays(store, heard) == {1: 1000, 2: 7000, 3: 60_000}
+    assert module.level_delays(store, heard) == {1: 1000, 2: 7000, 3: 60_000}
     assert heard.lines == ["level 2 is 7000 ms by its queue; messageDelayLevel says 5000"]
     for wrong in (0, 1, 1 << 40):  # another message's place, none's, one past the log
         store = opened(log, queue_of(log, 2, wrong, 12))
-        assert level_delays(store, Notes())[2] == 5000
+        assert module.level_delays(store, Notes())[2] == 5000
 
 
 def queue_of(log: SmallLog, level: int, place: int, due: int) -> dict[str, bytes]:
@@ -122,51 +113,26 @@ def queue_of(log: SmallLog, level: int, place: int, due: int) -> dict[str, bytes
     return {f"store/consumequeue/{SCHEDULE}/{level - 1}/{0:020d}": entry.tobytes() + bytes(40)}
 
 
-def test_the_life_of_a_message_that_is_retried_delayed_or_timed(log: SmallLog) -> None:
-    log = transactions()
-    steps = message_events(opened(log), "a", "", None, Notes())
-    assert [(step.event, step.topic, step.state) for step in steps] == [
-        ("half", "RMQ_SYS_TRANS_HALF_TOPIC", "committed"), ("committed", "Orders", None),
-        ("op", OP, None)]  # fmt: skip
-    steps = message_events(opened(log), "b", "", None, Notes())
-    assert [(step.event, step.checks, step.state) for step in steps] == [
-        ("half", 0, "pending"), ("checked", 1, None)]  # fmt: skip
-    log = SmallLog()
-    retry = {"topic": "%RETRY%shop"}
-    log.put("Orders", 1, ("UNIQ_KEY", "a"))
-    log.put("Orders", 1, ("UNIQ_KEY", "b"))
-    for times in (1, 2):
-        log.delay("a", 2, reconsume_times=times, **retry)
-        log.deliver("a", reconsume_times=times, **retry)
-    log.put("%DLQ%shop", 0, ("UNIQ_KEY", "a"), reconsume_times=3)
-    files = {"store/config/delayOffset.json": b'{"offsetTable":{2:2}}'}
-    steps = message_events(opened(log, files), "a", "", None, Notes())
-    assert [(step.event, step.reconsume_times, step.state) for step in steps] == [
-        ("put", 0, None), ("delayed", 1, "delivered"), ("retried", 1, None),
-        ("delayed", 2, "delivered"), ("retried", 2, None), ("dead-lettered", 3, None)]  # fmt: skip
-    assert (steps[1].real_topic, steps[1].level, steps[1].due) == ("%RETRY%shop", 2, T0 + 7000)
-    # What is committed with a delay level goes through the schedule topic.
+def test_what_is_committed_with_a_delay_level_goes_through_the_schedule_topic() -> None:
     log = SmallLog()
     half = log.half("a")
     log.delay("a", 1, sys_flag=8, prepared_transaction_offset=half)
     log.op(b"0,")
     log.deliver("a", sys_flag=8)
     files = {"store/config/delayOffset.json": b'{"offsetTable":{1:1}}'}
-    steps = message_events(opened(log, files), "a", "", None, Notes())
+    steps = module.message_events(opened(log, files), "a", "", None, Notes())
     assert [step.event for step in steps] == ["half", "committed", "delayed", "op", "delivered"]
-    log = SmallLog()
-    log.timer("a", T0 + 5000)
-    log.timer("a", T0 + 5000, ("TIMER_ROLL_TIMES", "1"))
-    log.deliver("a")
-    steps = message_events(opened(log), "a", "", None, Notes())
-    assert [(step.event, step.due) for step in steps] == [("timed", T0 + 5000),
-        ("rolled", T0 + 5000), ("delivered", None)]  # fmt: skip
+
+
+def test_a_retry_is_found_by_the_id_of_the_message_that_was_sent() -> None:
     log = SmallLog()
     log.put("%RETRY%shop", 0, ("ORIGIN_MESSAGE_ID", "7F00000100002A9F0000000000000000"))
     log.put("Orders", 0, ("UNIQ_KEY", "x"))
-    steps = message_events(opened(log), "", "7F00000100002A9F0000000000000000", None, Notes())
+    steps = module.message_events(
+        opened(log), "", "7F00000100002A9F0000000000000000", None, Notes()
+    )
     assert [step.event for step in steps] == ["retried"]
-    assert message_events(opened(log), "unknown", "", None, Notes()) == []
+    assert module.message_events(opened(log), "unknown", "", None, Notes()) == []
 
 
 def store_of(built: Built) -> OpenedStore:
@@ -190,10 +156,10 @@ def test_no_log_is_read_where_the_other_topics_queues_have_all_of_it(
         built.put(**later)
     built.remove(removed)
     heard, every = Notes(), Notes()
-    rows = delayed_rows(store_of(built), False, heard)
-    assert (len(rows), len(transaction_rows(store_of(built), False, Notes()))) == waiting
+    rows = module.delayed_rows(store_of(built), False, heard)
+    assert (len(rows), len(module.transaction_rows(store_of(built), False, Notes()))) == waiting
     assert (heard.to_scan > 0) == any(waiting)
-    assert delayed_rows(store_of(built), True, every) == rows
+    assert module.delayed_rows(store_of(built), True, every) == rows
     assert every.to_scan > 0
 
 
@@ -205,9 +171,9 @@ def test_sums_are_those_of_the_lists(name: str, tmp_path: Path) -> None:
         transactions, delayed = asked.transactions(everything=True), asked.delayed(everything=True)
         open_transactions, open_delayed = list(asked.transactions()), list(asked.delayed())
     with OpenedStore(Folder(LocalStorage(), store), NEWEST, {}, Notes()) as opened:
-        gathered = gather_shown(opened, any_fate, Notes())
-        found = fate_sums(opened, 1000, Notes(), gathered)
-        few = fate_sums(opened, 1, Notes(), gathered)
+        gathered = module.gather_shown(opened, any_fate, Notes())
+        found = module.fate_sums(opened, 1000, Notes(), gathered)
+        few = module.fate_sums(opened, 1, Notes(), gathered)
     assert found.transactions == Counter(row.state for row in transactions)
     assert found.delayed == Counter((row.by, row.state) for row in delayed)
     assert found.open_transactions == open_transactions

@@ -1,7 +1,5 @@
 """`Watch`: each look finds what a first look would find, and reads only what is new."""
 
-from __future__ import annotations
-
 import gc
 import json
 import struct
@@ -67,6 +65,11 @@ def test_each_look_finds_what_a_first_one_does(watch, tmp_path: Path) -> None:
         write(tmp_path, {p.removeprefix("store/"): c for p, c in log.files().items()} | config)
         if seen is None:
             seen, _ = watch(tmp_path)
+        if n % 3 == 1:  # a look that failed loses nothing
+            settle, seen._settle_halves = seen._settle_halves, fails
+            with pytest.raises(OSError, match="for a test"):
+                seen.look()
+            seen._settle_halves = settle
         seen.look()
         first, _ = watch(tmp_path)
         first.look()
@@ -110,19 +113,6 @@ def test_a_still_store_is_read_no_more_and_lags_follow_offsets(watch, tmp_path: 
         found.look()
     assert found.groups == groups
     assert files.read - before < 100
-    built = Built(extra_segments=1).put("T", count=9).derive()
-    at = built.write(tmp_path / "1")
-    found, _ = watch(at, built.given())
-    for count, offset in ((0, 3), (2, 3), (2, 11), (0, 13), (30, 13)):
-        built.put("T", count=count).derive()
-        offsets = json.dumps({"offsetTable": {"T@g": {"0": offset}}})
-        built.file("config/consumerOffset.json", offsets).write(tmp_path / "1")
-        found.look()
-        (group,) = found.groups
-        ends = len(built.messages)
-        assert (group.max_offset, group.lag) == (ends, ends - offset)
-        assert group.lag_seconds == ends - 1 - min(offset, ends - 1)
-        assert found.newest == T0 + 1000 * (ends - 1)
     built = Built().put("T", count=4).derive()
     offsets = json.dumps({"offsetTable": {"T@g": {"0": 4}}})
     built.file("config/consumerOffset.json", offsets).write(tmp_path / "2")
@@ -131,7 +121,10 @@ def test_a_still_store_is_read_no_more_and_lags_follow_offsets(watch, tmp_path: 
     built.put("T", count=3).write(tmp_path / "2")
     found.look()
     assert [(each.lag, each.lag_seconds) for each in found.groups] == [(3, 6 - 3)]
+    offsets = json.dumps({"offsetTable": {"T@g": {"0": 6}}})
+    write(tmp_path / "2", {"config/consumerOffset.json": offsets.encode()})
     found.look()
+    assert [each.lag for each in found.groups] == [1]
     assert [each.lag_seconds for each in found.groups] == [None]  # nobody dispatches it
     # As RocketMQ fills a file up to the queue's first position (fillPreBlank).
     built = Built().put("T", count=9).derive()
@@ -246,23 +239,6 @@ def test_damage_is_counted_once_the_log_went_on_behind_it(watch, tmp_path: Path)
     found.look()
     assert found.damaged == first.damaged == 1
     assert found.put == first.put
-
-
-def test_a_look_that_failed_loses_nothing(watch, tmp_path: Path) -> None:
-    log, seen = SmallLog(), None
-    for n in range(4):
-        half_and_delayed(log, n)
-        write(tmp_path, {p.removeprefix("store/"): c for p, c in log.files().items()})
-        if seen is None:
-            seen, _ = watch(tmp_path)
-        settle, seen._settle_halves = seen._settle_halves, fails
-        with pytest.raises(OSError, match="for a test"):
-            seen.look()
-        seen._settle_halves = settle
-    seen.look()
-    first, _ = watch(tmp_path)
-    first.look()
-    assert sums(seen) == sums(first)
 
 
 def fails(*_: object) -> None:

@@ -1,8 +1,6 @@
 # ruff: noqa: E501 - tables of cases
 """Random expressions of RocketMQ's SQL92 dialect, most of which parse, and random properties."""
 
-from __future__ import annotations
-
 from random import Random
 
 NAMES = ("a", "b", "price", "TAGS", "_x$1", "CONTAINS1")

@@ -4,8 +4,6 @@
 `python -m tests.store_format.filter.golden` has RocketMQ answer anew (needs Maven once).
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

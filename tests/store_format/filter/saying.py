@@ -1,7 +1,5 @@
 """What a filter says of properties, record by record and all at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,16 +1,12 @@
 """Regular expressions over bodies and properties, and the wanted records of a log."""
 
-from __future__ import annotations
-
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.store_format.files.local import LocalStorage
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.filter.rows import Match
 from reput.store_format.filter.sql import sql_filter
@@ -20,22 +16,18 @@ from reput.store_format.log.rules import RecordRules
 from reput.store_format.log.segments import find_segments
 from reput.store_format.message.message import parse_properties
 from reput.store_format.release.profiles import profile
-from tests.logs.encoder import Message, encode
+from tests.logs.encoder import Message, build_log
+from tests.memory_storage import MemoryStorage
 
 SEGMENT = 1 << 16
 NEW = profile("5.5.0")
 RULES = RecordRules(True, True)
 
 
-def log_of(folder: Path, messages: list[Message]) -> LogReader:
-    raw = b""
-    for message in messages:
-        raw += encode(message, len(raw))
-    (folder / "commitlog").mkdir(exist_ok=True)
-    assert len(raw) <= SEGMENT
-    (folder / "commitlog" / f"{0:020d}").write_bytes(raw.ljust(SEGMENT, b"\0"))
-    storage = LocalStorage()
-    return LogReader(storage, find_segments(storage, [f"{folder}/commitlog"], SEGMENT), RULES)
+def log_of(messages: list[Message]) -> LogReader:
+    (raw,) = build_log(messages, SEGMENT).values()
+    storage = MemoryStorage({f"log/{0:020d}": raw.ljust(SEGMENT, b"\0")})
+    return LogReader(storage, find_segments(storage, ["log"], SEGMENT), RULES)
 
 
 def found(log: LogReader, wanted: Filter) -> list[int]:
@@ -66,21 +58,21 @@ MESSAGES = [
     (r"^gr..e$", [4]),  # characters, not bytes
     (r"K\p{L}ln", [4]), (r"binary$", [5]), (r"\x1b", [6]), (r"^$", [1]), (r"nowhere", []),
 ])  # fmt: skip
-def test_where_an_expression_is_found(tmp_path: Path, pattern: str, numbers: list[int]) -> None:
-    with log_of(tmp_path, MESSAGES) as log:
+def test_where_an_expression_is_found(pattern: str, numbers: list[int]) -> None:
+    with log_of(MESSAGES) as log:
         assert found(log, GrepFilter(pattern, 1 << 20)) == numbers
 
 
-def test_windows_are_searched_at_once_of_large_bodies_the_start_and_no_expression_takes_long(
-    tmp_path,
-) -> None:
-    with log_of(tmp_path, MESSAGES) as log:
+def test_windows_are_searched_at_once_of_large_bodies_the_start_and_no_expression_takes_long() -> (
+    None
+):
+    with log_of(MESSAGES) as log:
         (step,) = log.steps(0)
         said = GrepFilter("paid", 1 << 20).judge(step, False).tolist()
     # compressed bodies, and properties that are not ASCII or have a separator too many, are asked
     assert said == [2, 2, 2, 2, 2, 2, 0]
     body = zlib.compress(b"a" * 5000 + b"needle")
-    with log_of(tmp_path, [Message(body=body, sys_flag=0x1)]) as log:
+    with log_of([Message(body=body, sys_flag=0x1)]) as log:
         reported: list[str] = []
         enough = GrepFilter("needle", 5006, reported.append)
         short = GrepFilter("needle", 5005, reported.append)
@@ -89,7 +81,7 @@ def test_windows_are_searched_at_once_of_large_bodies_the_start_and_no_expressio
         assert found(log, short) == []
     assert reported == ["physical offset 0: only 5005 bytes of the body are searched"]
     # It would take Python's `re` longer than the sun will shine.
-    with log_of(tmp_path, [Message(body=b"a" * 30_000)]) as log:
+    with log_of([Message(body=b"a" * 30_000)]) as log:
         assert found(log, GrepFilter("(a*)*b", 1)) == []
 
 
@@ -101,19 +93,19 @@ def test_a_wrong_expression_is_refused_with_the_reason(pattern: str) -> None:
 
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=8),
        st.sampled_from(["a", "^.$", "..", "\\xff", "^$", "[^a]$", "ä", "a\\x01b"]))  # fmt: skip
-def test_any_properties(tmp_path_factory: pytest.TempPathFactory, raw: list[bytes], p: str) -> None:
+def test_any_properties(raw: list[bytes], p: str) -> None:
     made = [Message(properties=b"a\x01" + one + b"\x02" + one, body=one[:3]) for one in raw]
-    with log_of(tmp_path_factory.mktemp("any"), made) as log:
+    with log_of(made) as log:
         found(log, GrepFilter(p, 100))
 
 
-def test_with_other_filters(tmp_path: Path) -> None:
+def test_with_other_filters() -> None:
     messages = [
         Message(body=b"x", properties=b"TAGS\x01%s\x02n\x01%d\x02" % (b"AB"[n % 2 :][:1], n))
         for n in range(300)
     ]
     both = AllOf(tag_filter("A"), sql_filter("n >= 250 OR n = 7.0", NEW), GrepFilter("x", 9))
-    with log_of(tmp_path, messages) as log:
+    with log_of(messages) as log:
         assert found(log, both) == list(range(250, 300, 2))
         (step,) = log.steps(0)
         verdicts = sql_filter("n = 7.0", NEW).judge(step, False)

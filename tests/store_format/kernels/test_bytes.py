@@ -6,18 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from reput.store_format.kernels.bytes import (
-    BLOCK,
-    copy_bytes,
-    find_byte,
-    first_unlike,
-    get_i16,
-    get_i32,
-    get_i64,
-    put_i32,
-    put_i64,
-    same_bytes,
-)
+from reput.store_format.kernels import bytes as blocks
+from reput.store_format.kernels.bytes import get_i16, get_i32, get_i64, put_i32, put_i64
 from reput.store_format.kernels.compiler import settled
 from tests.processes import run_python
 
@@ -43,8 +33,8 @@ def test_numbers_are_big_endian_and_signed(raw: bytes, data: st.DataObject) -> N
     assert out.tobytes() == b"\7" * at + parts[1] + parts[2] + b"\7" * (len(raw) - 8 - at)
 
 
-FEW = st.lists(st.sampled_from(b"\x00\x01\xff"), max_size=3 * BLOCK).map(bytes)
-MANY = st.builds(bytes.__mul__, FEW, st.integers(1, BLOCK))
+FEW = st.lists(st.sampled_from(b"\x00\x01\xff"), max_size=3 * blocks.BLOCK).map(bytes)
+MANY = st.builds(bytes.__mul__, FEW, st.integers(1, blocks.BLOCK))
 
 
 @settings(deadline=None)
@@ -55,7 +45,7 @@ def test_a_byte_is_found_where_it_first_stands(raw: bytes, data: st.DataObject) 
     for byte in (0, 1, 0xFF, 2):
         place = raw.find(bytes([byte]), at, end)
         expected = end if place < 0 else place
-        assert find_byte(np.frombuffer(raw, np.uint8), at, end, byte) == expected
+        assert blocks.find_byte(np.frombuffer(raw, np.uint8), at, end, byte) == expected
 
 
 @settings(deadline=None)
@@ -68,7 +58,7 @@ def test_texts_are_the_same_if_all_bytes_are(one: bytes, other: bytes, data: st.
     length = data.draw(st.integers(0, min(len(one) - at, len(other) - other_at)))
     expected = one[at : at + length] == other[other_at : other_at + length]
     buffers = np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)
-    assert same_bytes(buffers[0], at, buffers[1], other_at, length) == expected
+    assert blocks.same_bytes(buffers[0], at, buffers[1], other_at, length) == expected
 
 
 @given(one=st.binary(max_size=100), at=st.integers(0, 99), by=st.integers(0, 255))
@@ -78,8 +68,8 @@ def test_the_first_byte_that_differs_is_found(one: bytes, at: int, by: int) -> N
         other[at] ^= by
     wanted = at if at < len(one) and by else len(one)
     buffers = np.frombuffer(one, np.uint8), np.frombuffer(bytes(other), np.uint8)
-    assert first_unlike(*buffers, len(one)) == wanted
-    assert first_unlike(*buffers, wanted) == wanted
+    assert blocks.first_unlike(*buffers, len(one)) == wanted
+    assert blocks.first_unlike(*buffers, wanted) == wanted
 
 
 @pytest.mark.parametrize("at", [-1, 3])
@@ -104,8 +94,5 @@ def test_bytes_are_copied_and_no_others() -> None:
             out = np.full(300, 255, np.uint8)
             wanted = out.copy()
             wanted[at : at + length] = source[start : start + length]
-            copy_bytes(out, at, source, start, length)
+            blocks.copy_bytes(out, at, source, start, length)
             assert np.array_equal(out, wanted)
-
-
-# --- Big-endian numbers at any index, as `struct` reads and writes them.

@@ -32,29 +32,12 @@ assert "llvm.x86.pclmulqdq(" in text and "pclmulqdq.256" not in text
 """
 
 
-def test_known_values() -> None:
-    def of(data: bytes) -> int:
-        return int(crc32(np.frombuffer(data + b"x", np.uint8), 0, len(data)))
-
-    assert of(b"") == 0
-    assert of(b"123456789") == 0xCBF43926  # the check value of CRC-32
-    assert of(b"abc") == 0x352441C2
-
-
 @pytest.mark.parametrize("start", [0, 1, 15, 16, 40])
 def test_every_length_around_the_steps_of_sixteen(start: int) -> None:
     data = bytes((i * 37 + 11) & 0xFF for i in range(200))
     buf = np.frombuffer(data, np.uint8)
     for end in range(start, len(data)):
         assert crc32(buf, start, end) == zlib.crc32(data[start:end])
-
-
-@pytest.mark.parametrize("at", range(16))
-def test_every_byte_in_every_place_of_a_step(at: int) -> None:
-    for byte in range(256):
-        data = bytearray(16)
-        data[at] = byte
-        assert crc32(np.frombuffer(data, np.uint8), 0, 16) == zlib.crc32(data)
 
 
 @settings(deadline=None)
@@ -103,8 +86,10 @@ def test_a_shift_is_what_zeros_behind_would_do(length: int) -> None:
     (0, 0), (0, 1), (5, 5), (0, SPACING), (SPACING, 2 * SPACING), (SPACING - 1, SPACING + 1),
     (3, len(DATA)), (0, len(DATA)), (len(DATA), len(DATA)),
 ])  # fmt: skip
-def test_any_range_has_zlibs_crc(at: int, end: int) -> None:
-    assert prefixes().crc(START + at, START + end) == zlib.crc32(DATA[at:end])
+@pytest.mark.parametrize("length", [len(DATA), 3, SPACING, 2 * SPACING])
+def test_any_range_has_zlibs_crc_also_of_data_that_ends_before_a_mark(at, end, length) -> None:
+    at, end = min(at, length), min(end, length)
+    assert prefixes(DATA[:length]).crc(START + at, START + end) == zlib.crc32(DATA[at:end])
 
 
 def test_ranges_in_any_order_agree_and_cost_two_spacings_at_most_after_the_first_pass() -> None:
@@ -118,9 +103,3 @@ def test_ranges_in_any_order_agree_and_cost_two_spacings_at_most_after_the_first
         before = crc.hashed
         crc.crc(START + at, START + len(DATA))
         assert crc.hashed - before <= 2 * SPACING
-
-
-@pytest.mark.parametrize("length", [3, SPACING, 2 * SPACING])
-def test_data_may_end_before_the_first_mark_or_at_one(length: int) -> None:
-    crc = prefixes(DATA[:length]).crc(START + 1, START + length)
-    assert crc == zlib.crc32(DATA[1:length])

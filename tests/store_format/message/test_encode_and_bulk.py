@@ -19,8 +19,6 @@ from reput.store_format.message.refusals import (
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import writer_settings_from
 from tests import logs
-from tests.logs import Message as Message_bulk
-from tests.logs import encode as encode_bulk
 from tests.logs import properties
 
 NOW = 1_700_000_000_000
@@ -106,17 +104,16 @@ def test_maxmessagesize_is_of_a_batch_as_the_client_sent_it(bodies: list[int], f
 
 
 # --- Records made from columns are those that the plain encoder of tests/logs makes one by one.
-NOW_BULK, PLACE = 1_700_000_000_000, 1 << 40
-HOST = bytes((10, 0, 0, 2, 0, 0, 0x2A, 0x9F))
+PLACE = 1 << 40
 TOPICS = (b"T", b"L" * 127, b"L" * 128)
 NUMBERS: dict[str | bytes, int] = {topic: number for number, topic in enumerate(TOPICS)}
 KEY = "0A0000020001000000020000ABCD"
 ROWS = [
-    Message_bulk(TOPICS[0], 0, 5, b"x", properties((b"UNIQ_KEY", KEY + "FFFF"), (b"KEYS", "k0"),
+    logs.Message(TOPICS[0], 0, 5, b"x", properties((b"UNIQ_KEY", KEY + "FFFF"), (b"KEYS", "k0"),
             (b"TAGS", "t0")), flag=-1, born_timestamp=7),
-    Message_bulk(TOPICS[1], 1, 9, b"", properties((b"UNIQ_KEY", KEY + "0000"), (b"TAGS", "t1"))),
-    Message_bulk(TOPICS[2], 1, 10, bytes(300), properties((b"UNIQ_KEY", KEY + "0001")), version=2),
-    Message_bulk(TOPICS[0], 0, 6, b"y", properties((b"a", "given"))),
+    logs.Message(TOPICS[1], 1, 9, b"", properties((b"UNIQ_KEY", KEY + "0000"), (b"TAGS", "t1"))),
+    logs.Message(TOPICS[2], 1, 10, bytes(300), properties((b"UNIQ_KEY", KEY + "0001")), version=2),
+    logs.Message(TOPICS[0], 0, 6, b"y", properties((b"a", "given"))),
 ]  # fmt: skip
 TAGS, KEYS, GIVEN = (b"t0", b"t1", b"", b"t3"), (b"k0", b"", b"", b"k3"), ROWS[3].properties
 
@@ -127,11 +124,11 @@ def texts(*values: bytes) -> bulk.Texts:
 
 
 def encoded(
-    wanted: list[Message_bulk], rows: range, order: tuple[int, ...] = (0, 1, 2), **alike: Any
+    wanted: list[logs.Message], rows: range, order: tuple[int, ...] = (0, 1, 2), **alike: Any
 ) -> bytes:
     """Rows of the columns of ROWS, which shall become the records `wanted`."""
     sizes = np.zeros(len(ROWS), np.int64)
-    sizes[rows.start : rows.stop] = [len(encode_bulk(each, 0)) for each in wanted]
+    sizes[rows.start : rows.stop] = [len(logs.encode(each, 0)) for each in wanted]
     columns = bulk.BulkRows(
         np.array([NUMBERS[row.topic] for row in ROWS], np.int32),
         np.array([row.queue_id for row in ROWS], np.int32),
@@ -142,9 +139,9 @@ def encoded(
     )  # fmt: skip
     prefix = np.frombuffer(KEY[:20].encode(), np.uint8)
     ends, crc = alike.get("text_ends", True), alike.get("crc", False)
-    same = bulk.Alike(np.frombuffer(HOST, np.uint8), 0, prefix, np.array(order), ends, crc)
+    same = bulk.Alike(np.frombuffer(V4, np.uint8), 0, prefix, np.array(order), ends, crc)
     offsets = np.array([ROWS[rows.start].queue_offset, 9], np.int64)
-    to = bulk.Destination(PLACE, NOW_BULK, offsets, 0xABCD, 0xFFFF + rows.start)
+    to = bulk.Destination(PLACE, NOW, offsets, 0xABCD, 0xFFFF + rows.start)
     out = np.zeros(int(sizes.sum()), np.uint8)
     assert bulk.encode_rows(rows.start, rows.stop, columns, texts(*TOPICS), same, to, out) == len(
         out
@@ -152,10 +149,10 @@ def encoded(
     return out.tobytes()
 
 
-def joined(messages: list[Message_bulk]) -> bytes:
+def joined(messages: list[logs.Message]) -> bytes:
     raw = b""
     for each in messages:
-        raw += encode_bulk(replace(each, born_host=HOST, store_host=HOST), PLACE + len(raw))
+        raw += logs.encode(replace(each, born_host=V4, store_host=V4), PLACE + len(raw))
     return raw
 
 
@@ -170,12 +167,3 @@ def test_each_row_is_one_record_and_queues_go_on() -> None:
     assert encoded(wanted, range(3), text_ends=False) == joined(wanted)
     wanted = [replace(row, crc_property=True) for row in ROWS]
     assert encoded(wanted, range(4), crc=True) == joined(wanted)
-
-
-@pytest.mark.parametrize(("covered", "digits"), [(b"", b"0000000000"), (b"a", b"9522786571")])
-def test_digits_of_a_crc_have_the_lowest_first(covered: bytes, digits: bytes) -> None:
-    """The CRC-32 of `a` is E8B7BE43: without its highest bit 1756872259 in decimal."""
-    out = np.zeros(3 + len(covered) + 20, np.uint8)
-    out[3 : 3 + len(covered)] = np.frombuffer(covered, np.uint8)
-    assert bulk.put_crc_property(out, 3, 3 + len(covered)) == len(out)
-    assert out[-20:].tobytes() == b"__CRC32#\x01" + digits + b"\x02"

@@ -187,24 +187,3 @@ def test_every_start_begins_a_period_and_an_older_era_gets_the_newest_release_it
         profiles.Era(900, "5.3.3", ("5.3.2", "5.3.3")),
     )
     assert profiles.eras_of([profiles.Period(0, (OLD,))], "4.6.0", ["4.6.0"]) == (era(0, "4.6.0"),)
-
-
-@pytest.mark.parametrize(("eras", "stop"), [
-    ([], 0), ([era(0, "5.3.3")], 0), ([era(0, "4.7.1")], 0), ([era(0, "4.7.0")], profiles.NEVER),
-    ([era(0, "4.7.0"), era(700, "4.7.1"), era(900, "5.4.0")], 700),
-    ([era(0, "4.5.2"), era(700, "4.7.0"), era(900, "4.9.8")], 900),
-    ([era(0, "4.5.2"), era(700, "4.7.0")], profiles.NEVER),
-])  # fmt: skip
-def test_every_put_counts_up_to_the_first_era_of_4_7_1(eras: list[profiles.Era], stop: int) -> None:
-    assert profiles.every_put_counts_up_to(eras) == stop
-
-
-@pytest.mark.parametrize(("eras", "text"), [
-    ([], ""), ([era(0, "4.7.0")], ""),
-    ([era(0, "4.1.0-incubating", "4.7.0"), era(1_234_567, "4.7.1", "5.5.1")],
-     "4.7.0 or older up to offset 1,234,567, then 4.7.1 or later"),
-    ([era(0, "4.1.0-incubating"), era(70, "4.6.0", "4.7.0"), era(90, "5.5.1")],
-     "4.1.0-incubating up to offset 70, 4.6.0 to 4.7.0 up to offset 90, then 5.5.1"),
-])  # fmt: skip
-def test_eras_as_a_line(eras: list[profiles.Era], text: str) -> None:
-    assert profiles.eras_text(eras) == text

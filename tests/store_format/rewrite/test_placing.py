@@ -32,6 +32,7 @@ from reput.store_format.rewrite.selection import RecordSelector
 from tests.converted import records
 from tests.logs import Message, build_log, encode, properties
 from tests.memory_storage import MemoryStorage
+from tests.store_format.damage.walked import reader
 
 SEGMENT = 100
 
@@ -143,11 +144,8 @@ PLAIN = Message(
 
 def walked(message: Message, at: int = 0) -> tuple[Any, Any]:
     raw = np.frombuffer(encode(message, at), np.uint8)
-
-    def read(place: int, buffer: Any) -> None:
-        buffer[:] = raw[place - at : place - at + len(buffer)]
-
-    walk = Walk(read, at + len(raw), RULES.records, NO_CHECKS, np.empty(len(raw), np.uint8))
+    room = np.empty(len(raw), np.uint8)
+    walk = Walk(reader(raw, at), at + len(raw), RULES.records, NO_CHECKS, room)
     (step,) = walk.steps(at, at + len(raw))
     return step.window, step.rows
 

@@ -1,7 +1,5 @@
 """What may be wrong with a RocksDB: each changes the files in a database's folder."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path

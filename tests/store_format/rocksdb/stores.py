@@ -1,12 +1,12 @@
 """Small stores of real brokers with data in RocksDB (python -m tests.rocketmq.rocksdb_stores)."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import rocksdict
 
 from tests.unpacking import unpack as unpack_archive
 
@@ -26,6 +26,20 @@ def unpack(name: str, folder: Path) -> tuple[Path, list[list[Any]]]:
     unpack_archive(ARCHIVES / f"{name}{SUFFIX}", folder)
     sent: list[list[Any]] = json.loads((folder / "sent.json").read_text())
     return folder / "store", sent
+
+
+def make(folder: Path, families: Mapping[str, Mapping[bytes, bytes]]) -> Path:
+    """A database with these rows of its families; its folder."""
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    names = dict.fromkeys({"default", *families}, options)
+    with rocksdict.Rdict(str(folder), options, names) as database:
+        for family, rows in families.items():
+            of = database.get_column_family(family)
+            for key, value in rows.items():
+                of[key] = value
+    return folder
 
 
 def quick(*names: str) -> list[Any]:

@@ -50,22 +50,6 @@ def database(folder: Path) -> Iterator[module.Database]:
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
-@pytest.mark.parametrize(("start", "stop", "keys"), [
-    (b"", None, [b"a", b"ab", b"b", b"\xff"]), (b"a", b"b", [b"a", b"ab"]),
-    (b"aa", b"\xff", [b"ab", b"b"]), (b"b", b"b", []), (b"\xff\0", None, []),
-])  # fmt: skip
-def test_rows_come_in_order_from_a_key_up_to_another(database, start, stop, keys) -> None:
-    assert list(database.rows("default", start, stop)) == [(key, ROWS[key]) for key in keys]
-
-
-@pytest.mark.parametrize(("start", "at", "key"), [
-    (b"", b"\xff\xff", b"\xff"), (b"", b"aa", b"a"), (b"a", b"a", b"a"), (b"aa", b"aa", None),
-    (b"", b"A", None),
-])  # fmt: skip
-def test_the_last_row_up_to_a_key(database, start, at, key) -> None:
-    assert database.last_row("default", start, at) == (key and (key, ROWS[key]))
-
-
 def test_a_value_is_found_by_its_whole_key_and_a_database_stays_as_it_was_when_it_was_opened(
     database, folder
 ) -> None:

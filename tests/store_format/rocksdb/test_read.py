@@ -1,7 +1,5 @@
 """What real brokers keep in RocksDB is read, and equals what the log alone tells."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -25,7 +23,6 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.release.profiles import profile
-from reput.store_format.rocksdb.database import open_database
 from tests.store_format.rocksdb.damaged import (
     DAMAGES,
     damaged_block,
@@ -193,14 +190,6 @@ def test_what_cannot_be_read_is_told_and_the_log_is_read(damage, said: str, tmp_
         assert files_of(store) == before
         told = " ".join(asked.notes)
     assert re.search(f"{store}/consumequeue: the RocksDB cannot be read: .*{said}", told)
-
-
-def test_no_file_stays_open(tmp_path: Path) -> None:
-    store = unpack("alone_5.3.3", tmp_path)[0]
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(3):
-        open_database(Folder(LocalStorage(), f"{store}/consumequeue")).close()
-    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_the_folder_shows_that_its_broker_is_of_5_4_or_later(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Config that brokers keep in RocksDB, of all three kinds, and rows that cannot be read."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 from collections.abc import Iterator
@@ -11,32 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rocksdict
 
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.rocksdb import rows as module
 from reput.store_format.rocksdb.database import Database, open_database
+from tests.store_format.rocksdb.stores import make
 
 Rows = dict[bytes, bytes]
 
 
 def config(folder: Path, file: str, rows: Rows, family: str = "default") -> dict[str, Any]:
     """What is read of a database with these rows in one family."""
-    options = rocksdict.Options(raw_mode=True)
-    options.create_if_missing(True)
-    database = rocksdict.Rdict(str(folder), options)
-    of = database
-    if family != "default":
-        of = database.create_column_family(family, rocksdict.Options(raw_mode=True))
-    for key, value in rows.items():
-        of[key] = value
-    database.close()
-    opened = open_database(Folder(LocalStorage(), str(folder)))
-    try:
-        return module.config_rows(opened, file)
-    finally:
-        opened.close()
+    with closing(open_database(Folder(LocalStorage(), str(make(folder, {family: rows}))))) as made:
+        return module.config_rows(made, file)
 
 
 def name(text: bytes) -> bytes:
@@ -107,13 +93,8 @@ ROWS = [row("K", "k", "u1", 100, T0), row("U", "u1", "", 100, T0),
 
 
 def opened(folder: Path, rows: list[tuple[bytes, bytes]]) -> module.RocksDBIndex:
-    options = rocksdict.Options(raw_mode=True)
-    options.create_if_missing(True)
-    database = rocksdict.Rdict(str(folder / "rocksdbstore"), options)
-    for key, value in rows:
-        database[key] = value
-    database.close()
-    return module.RocksDBIndex(open_database(Folder(LocalStorage(), str(folder / "rocksdbstore"))))
+    made = make(folder / "rocksdbstore", {"default": dict(rows)})
+    return module.RocksDBIndex(open_database(Folder(LocalStorage(), str(made))))
 
 
 @pytest.fixture(scope="module")
@@ -187,9 +168,6 @@ def test_a_row_of_any_hour_costs_a_few_looks(begin, end, places, tmp_path, monke
 
 
 # --- Timers and half messages in RocksDB, row by row.
-ServicesRows = dict[str, dict[bytes, bytes]]
-
-
 def long(value: int) -> bytes:
     return value.to_bytes(8, "big")
 
@@ -199,16 +177,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "rocksdbstore"
 
 
-def made(folder: Path, rows: ServicesRows) -> Database:
-    options = rocksdict.Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    families = dict.fromkeys((module.TIMERS, module.HALVES), options)
-    with rocksdict.Rdict(str(folder), options, families) as database:
-        for family, some in rows.items():
-            for key, value in some.items():
-                database.get_column_family(family)[key] = value
-    return open_database(Folder(LocalStorage(), str(folder)))
+def made(folder: Path, rows: dict[str, Rows]) -> Database:
+    every = {module.TIMERS: {}, module.HALVES: {}, **rows}
+    return open_database(Folder(LocalStorage(), str(make(folder, every))))
 
 
 def test_timers_wait_from_the_time_on_that_was_read(folder: Path) -> None:

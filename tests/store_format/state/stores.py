@@ -5,8 +5,6 @@ of In, 20 popped, 7 acknowledged. Their timerlog's file is cut to 160 units, the
 a broker would not start on them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from reput.store_format.files.folder import Folder

@@ -1,7 +1,5 @@
 """What `check` says of a store's state beside its queues."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import struct
@@ -19,10 +17,10 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.state import timers
 from reput.store_format.state.judge import database_faults, past_the_queues, unknown_files
 from tests.memory_storage import MemoryStorage
+from tests.store_format.rocksdb.stores import make
 from tests.store_format.state.stores import IN_FLIGHT, TIMERS, faults, unpacked
 
-# ---
-# Files that the table does not have.
+# --- Files that the table does not have.
 
 _STORE = ("abort", "abort.bak", "checkpoint", "lock", "timerwheel", "reput-cut/x", "manifest.json",
           "config/topics.json", "config/timercheck", "config/topics/CURRENT", "kvStore/LOCK",
@@ -59,8 +57,7 @@ def test_what_the_table_lacks_is_named_alone_and_a_cut_manifest_that_names_not_a
     assert list(database_faults(Folder(LocalStorage(), str(tmp_path)))) == []
 
 
-# ---
-# Timers.
+# --- Timers.
 
 
 def said(store: Path, log_end: int | None = None) -> dict[str, str]:
@@ -247,8 +244,7 @@ def test_units_past_the_log_s_end_lost_ones_and_an_epoch_file_that_cannot_be_rea
     assert "no epochs can be read" in said(store)["epochFileCheckpoint"]
 
 
-# ---
-# Positions, and epochs.
+# --- Positions, and epochs.
 
 
 def config(**files: object) -> MemoryStorage:
@@ -282,18 +278,14 @@ def test_positions_past_the_queue_s_end(file: str, content: object, past: str) -
     assert [each.path for each in found] == [f"store/config/{file}.json"] * bool(past)
 
 
-# ---
-# RocksDBs of the broker's own.
+# --- RocksDBs of the broker's own.
 
 
 def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Path) -> None:
     store = str(tmp_path)
     record = {"popTime": 1, "groupId": "g", "topicId": "T", "queueId": 0, "invisibleTime": 9}
-    with rocksdict.Rdict(f"{store}/kvStore", rocksdict.Options(raw_mode=True)) as database:
-        states = database.create_column_family("popState", rocksdict.Options(raw_mode=True))
-        for offset in (9, 10):
-            states[b"%d" % offset] = json.dumps({**record, "offset": offset}).encode()
-        states.flush()
+    rows = {b"%d" % n: json.dumps({**record, "offset": n}).encode() for n in (9, 10)}
+    make(tmp_path / "kvStore", {"popState": rows})
     (found,) = past_the_queues(Folder(LocalStorage(), store), {("T", 0): 10})
     assert "up to 11 by a pop of group 'g'" in found.reason
     (found,) = past_the_queues(Folder(LocalStorage(), store), {})  # the log lost the whole queue

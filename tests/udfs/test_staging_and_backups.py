@@ -132,16 +132,6 @@ def run(tasks: module.InTurn, *ids: int) -> list[tuple[str, int]]:
     return [tuple(row.values()) for row in rows_of(tasks, *ids)]
 
 
-@pytest.mark.parametrize(
-    ("number", "goes_to"),
-    [(0, ("a", 0)), (1, ("a", 1)), (2, ("b", 0)), (3, ("d", 0)), (5, ("d", 2))],
-)
-def test_the_first_numbers_go_to_the_first_task(number: int, goes_to: tuple[str, int]) -> None:
-    tasks = module.InTurn(((2, task("a")), (1, task("b")), (0, task("c")), (3, task("d"))))
-    assert tasks.total == 6
-    assert run(tasks, number) == [goes_to]
-
-
 def test_a_series_runs_its_tasks_in_turn() -> None:
     assert run(module.InTurn(((1, task("a")), (1, task("b")))), 2, 1, 3) == [("b", 0)]
     tasks = module.InTurn(((2, task("none", 0)), (2, task("two", 2))))

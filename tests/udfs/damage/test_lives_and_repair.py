@@ -21,7 +21,7 @@ from reput.udfs.damage.lives import JudgeLives, ListPieces, pieces_in, suspect
 from reput.udfs.damage.lives import judged as judged_by_all
 from reput.udfs.damage.repair import RepairSegments, SegmentRepair
 from reput.udfs.staging import Staging
-from tests.damaged import SEGMENT, SETTINGS, START, Damaged, damaged, messages
+from tests.damaged import SEGMENT, SETTINGS, Damaged, damaged, messages
 from tests.in_process import as_text
 from tests.logs.damage import record_places
 from tests.memory_storage import MemoryStorage
@@ -211,42 +211,6 @@ def test_a_sound_segment_stays_and_what_is_missing_becomes_a_record_and_a_blank(
     blank = last + struct.unpack_from(">i", raw, last)[0]
     assert struct.unpack_from(">iI", raw, blank) == (SEGMENT - blank, 0xCBD43194)
     assert (told["field"], told["offset"], told["length"]) == ("totalSize", end, SEGMENT - end)
-
-
-def test_damaged_bytes_and_strays_become_records_and_a_crc_that_of_its_body() -> None:
-    log = log_of((3, 4), (9, 4))
-    old, (a, b, c, d) = bytes(log.segments[0]), (log.places[n] for n in (3, 4, 9, 10))
-    row, raw, saved, listing = repair(log, wrong(a, b), wrong(c, d))
-    assert (row["fillers"], row["corrected"]) == (2, 0)
-    assert record_places({0: raw}) == log.places
-    assert [head(raw, at) for at in (a, c)] == [
-        (0, 0, "REPUT_LOST", START + n) for n in (4, 10)
-    ]  # the time of the record behind
-    assert struct.unpack_from(">i", raw, a + 36)[0] == 0xC
-    assert raw[:a] + raw[b:c] + raw[d:] == old[:a] + old[b:c] + old[d:]
-    assert saved == old[a:b] + old[c:d]
-    assert [(each["offset"], each["at"]) for each in listing] == [(a, 0), (c, b - a)]
-    log = log_of()
-    a, b, c = log.places[3], log.places[4] - 20, log.places[5]
-    lost = {a: LostPositions("T", 0, 1, 1), b: LostPositions("T", 1, 1, 1)}
-    row, raw, _, listing = repair(log, wrong(a, b), wrong(b, c), lost=lost)
-    first, second = [at for at in record_places({0: raw}) if a <= at < c]
-    assert [head(raw, at)[:3] for at in (first, second)] == [(0, 1, "T"), (1, 1, "T")]
-    assert (row["fillers"], len(listing)) == (2, 2)
-    log = log_of((3, 88))
-    at = log.places[3]
-    old = bytearray(log.segments[0])
-    row, raw, saved, _ = repair(log, wrong(at, log.places[4], CONTENT, Fault.BODY_CRC))
-    body = bytes(old[at + 88 : at + 88 + 8])
-    old[at + 8 : at + 12] = (zlib.crc32(body) & 0x7FFFFFFF).to_bytes(4, "big")
-    assert (raw, row["corrected"], row["fillers"]) == (bytes(old), 1, 0)
-    assert len(saved) == log.size(3)
-    log = log_of()
-    a, b = log.places[3:5]
-    stray = wrong(a, b, fault=Fault.STRAY)
-    row, raw, _, (told,) = repair(log, wrong(a, b, CONTENT, Fault.BODY_CRC), strays=(stray,))
-    assert (head(raw, a)[2], row["fillers"], row["corrected"]) == ("REPUT_LOST", 1, 0)
-    assert told["kind"] == "damaged"
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -1,7 +1,6 @@
 """A part of a log as Arrow batches: the rows that a filter and a choice want, and what was left."""
 
 import zlib
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,13 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reput.store_format.filter.filters import Filter
-from reput.store_format.filter.rows import Match, Verdicts
-from reput.store_format.log.record import Record
 from reput.store_format.log.rules import NO_CHECKS, RecordRules
-from reput.store_format.log.walk import Step, Walk
-from reput.udfs.table import columns, log_parts
-from tests.logs.damage import record_places
+from reput.store_format.log.walk import Walk
+from reput.udfs.table import columns
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.udfs.table.parts import log_of, part
 
@@ -34,25 +29,6 @@ def found(choice: columns.Choice = columns.EVERYTHING, **more: Any) -> list[int]
     batches = list(columns.batches_of(log, part(log), choice, FEW, **more))
     assert all(batch.schema == FEW and batch.num_rows for batch in batches)
     return [n for batch in batches for n in batch["queueOffset"].to_pylist()]
-
-
-class EvenOnes(Filter):
-    """Does not want 0, wants 1, and looks at the body and properties of all others."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[int, str, bytes]] = []
-
-    def judge(self, step: Step, split_properties: bool) -> Verdicts:
-        verdicts = np.full(len(step.rows), Match.ASK, np.uint8)
-        verdicts[step.rows["queueOffset"] == 0] = Match.NO
-        verdicts[step.rows["queueOffset"] == 1] = Match.YES
-        return verdicts
-
-    def matches(
-        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
-    ) -> bool:
-        self.asked.append((record.queue_offset, properties["n"], body()))
-        return record.queue_offset % 2 == 0
 
 
 @pytest.mark.parametrize(("choice", "kept", "own"), [
@@ -101,6 +77,9 @@ def rows() -> columns.StepRows:
     (columns.Choice(since=START + 1, until=START + 3), [1, 2]),
 ])  # fmt: skip
 def test_wanted_rows(rows, choice, numbers) -> None:
+    topics = ["A", "AB", "B"]
+    assert columns.EVERYTHING.of_topics(topics) == topics
+    assert columns.Choice(topics=("B", "A"), pattern="A|AB").of_topics(topics) == ["A"]
     found = choice.numbers(rows)
     assert (None if found is None else found.tolist()) == numbers
 
@@ -117,30 +96,6 @@ def test_a_pattern_matches_a_whole_topic(text: str, pattern: str, matches: bool)
 def test_words_that_are_no_pattern_are_an_error(words: str) -> None:
     with pytest.raises(pa.ArrowInvalid):
         columns.whole_matches(pa.array([""]), words)
-
-
-def test_all_rows_come_or_those_wanted_and_it_says_what_was_read_and_what_damage_takes() -> None:
-    there = ["A", "AB", "B"]
-    assert columns.EVERYTHING.of_topics(there) == there
-    assert columns.Choice(topics=("B", "A"), pattern="A|AB").of_topics(there) == ["A"]
-    assert found() == list(range(9))
-    assert found(columns.Choice(topics=("A", "B")), wanted=EvenOnes()) == [2, 6]
-    assert found(columns.Choice(topics=())) == []
-    wanted = EvenOnes()
-    assert found(wanted=wanted) == [1, 2, 4, 6, 8]
-    assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
-    reached: list[int] = []
-    assert found(columns.Choice(topics=()), reached=reached.append) == []
-    assert reached[-1] > record_places(build_log(MESSAGES, 1 << 14))[-1]
-    log, told = log_of(MESSAGES, on_damage="skip"), list[str]()
-    raw = bytearray(log.storage.files["log/0"])
-    place = record_places(build_log(MESSAGES, 1 << 14))[2]
-    raw[place + 4] ^= 1
-    log.storage.files["log/0"] = bytes(raw)
-    batches = list(columns.batches_of(log, part(log), columns.EVERYTHING, FEW, tell=told.append))
-    assert [n for batch in batches for n in batch["queueOffset"].to_pylist()] == [0, 1]
-    assert len(told) == 1
-    assert str(place) in told[0]
 
 
 # --- A window's rows as columns: what docs/source.md promises of each, for plain and odd records.
@@ -169,7 +124,7 @@ def column(name: str, *messages: Message, **more: Any) -> list[Any]:
     return made
 
 
-def test_a_record_with_everything_or_nothing_and_odd_rows_stand_where_they_stood() -> None:
+def test_a_record_with_everything_or_nothing_is_a_row() -> None:
     (row,) = columns.batch_of(rows_of(Message(), ODD, chosen=[1]), columns.SCHEMA).to_pylist()
     assert row == {
         "topic": "é", "queueId": -1, "queueOffset": 1 << 40, "physicalOffset": 92,
@@ -186,22 +141,9 @@ def test_a_record_with_everything_or_nothing_and_odd_rows_stand_where_they_stood
     (row,) = columns.batch_of(rows_of(Message()), columns.SCHEMA).to_pylist()
     absent = ("tags", "uniqueKey", "keys", "properties", "body", "bodyCRC")
     assert [row[name] for name in absent] == [None, None, [], [], b"", 0]
-    twice = Message(properties=properties(("a", "1"), ("b", "2"), ("a", "3")))
-    many = Message(properties=properties(*((f"n{n}", f"v{n}") for n in range(100))))
-    plain = [Message(properties=properties(("p", str(n)))) for n in range(3)]
-    found = column("properties", plain[0], twice, plain[1], many, plain[2])
-    assert found[::2] == [[("p", "0")], [("p", "1")], [("p", "2")]]
-    assert found[1] == [("a", "3"), ("b", "2")]
-    assert found[3] == [(f"n{n}", f"v{n}") for n in range(100)]
-    assert column("tags", *plain[:1], ODD, ODD, *plain[:2]) == [None, "a||b", "a||b", None, None]
     hosts = column("bornHost", Message(), ODD, Message(), ODD)
     assert hosts == ["127.0.0.1:10911", "[2001:db8::1]:10911"] * 2
-    asked = pa.schema([("size", pa.int64()), ("topic", pa.large_string()), ("queueId", pa.int32())])
-    batch = columns.batch_of(rows_of(Message(), ODD), asked)
-    assert batch.schema == asked
-    assert batch["topic"].to_pylist() == ["T", "é"]
     assert columns.batch_of(rows_of(Message(), chosen=[]), columns.SCHEMA).num_rows == 0
-    assert [each.field.name for each in columns.COLUMNS] == columns.SCHEMA.names
 
 
 @pytest.mark.parametrize("name", ["storeTimestamp", "bornTimestamp"])
@@ -215,24 +157,9 @@ def test_a_time_before_year_1_or_after_9999_is_null_and_its_number_stays(name: s
     assert column(f"{name}Millis", *messages) == times
 
 
-@pytest.mark.parametrize(("version", "tags"), [("4.9.0", None), ("4.9.1", "a\1b")])
-def test_properties_are_split_as_the_release_splits_them(version: str, tags: str | None) -> None:
-    message = Message(properties=b"TAGS\1a\1b\2")
-    assert column("tags", message, version=version) == [tags]
-    assert column("properties", message, version=version) == [[("TAGS", tags)] if tags else []]
-
-
-def test_bodies_of_any_length_are_whole_also_those_longer_than_a_window(monkeypatch) -> None:
+def test_bodies_of_any_length_are_whole() -> None:
     bodies = [bytes(range(length)) for length in (31, 0, 32, 33, 1, 63, 64, 65, 200)]
     assert column("body", *(Message(body=each) for each in bodies)) == bodies
-    monkeypatch.setattr(log_parts, "WINDOW_BYTES", 512)
-    body = bytes(range(256)) * 4
-    log = log_of([Message(body=b"first"), Message(body=body), Message(body=b"last")])
-    found = [
-        columns.StepRows(step, None, log.rules.records, True, log.body).column("body").to_pylist()
-        for step in log.steps(part(log))
-    ]
-    assert [each for some in found for each in some] == [b"first", body, b"last"]
 
 
 # --- Messages of a query as an Arrow table: the source's columns, with each time once.

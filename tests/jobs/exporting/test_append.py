@@ -80,24 +80,6 @@ def test_a_folder_that_is_no_export_is_refused_and_of_a_file_nothing_quoted(
     )
 
 
-def appended(root: Path, row: dict[str, Any]) -> Any:
-    with open_writer(root) as writer:
-        append_exported(writer, "there", row)
-    (record,) = stored_records(root / "commitlog")
-    return record
-
-
-def test_what_is_a_message_s_own_stays_and_place_and_store_time_are_new(tmp_path: Path) -> None:
-    record = appended(tmp_path, ROW)
-    assert (record.topic, record.queue_id, record.body, record.flag) == ("T", 3, b"body", 9)
-    assert (record.born_timestamp, record.reconsume_times) == (6, 2)
-    assert record.born_host == bytes((10, 1, 2, 3)) + (10911).to_bytes(4, "big")
-    assert record.store_host == bytes(15) + b"\1" + (7).to_bytes(4, "big")
-    assert record.properties == b"KEYS\x01k\x02a\x01\x02"
-    assert (record.physical_offset, record.queue_offset) == (0, 0)
-    assert record.store_timestamp > 1_600_000_000_000
-
-
 def refused(writer: CommitLogWriter, **changed: Any) -> str:
     with pytest.raises(Refused) as error:
         append_exported(writer, "there", {**ROW, **changed})

@@ -1,6 +1,5 @@
 """A store of chosen messages: all that they have, new positions, nothing that is redacted."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -12,8 +11,6 @@ import pytest
 
 from reput.jobs.cli import main
 from reput.jobs.export import export
-from reput.jobs.exporting import to_store as export_store
-from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
 from reput.store_format.state_table import TOPICS_OF_STATE
@@ -86,47 +83,6 @@ def test_what_waits_is_for_convert(words: list[str], tmp_path, capsys) -> None:
     assert main([*told, *words]) == 2
     assert "`reput convert` makes" in capsys.readouterr().err
     assert not made.exists()
-
-
-def test_what_is_redacted_is_in_no_file(tmp_path: Path) -> None:
-    secret = properties(("KEYS", "k"), ("card", "4711-0815"), ("city", "Bern"))
-    made = [Message(body=b"my name is Rumpelstilzchen", properties=secret),
-            Message(body=b"packed", sys_flag=1)]  # fmt: skip
-    store = write(damaged(made).log, tmp_path / "store")
-    small: dict[str, Any] = {"rocketmq": "5.3.3", "settings": SMALL}
-    run(store, tmp_path / "none", redact=["body", "property:card"], **small)
-    run(store, tmp_path / "hashed", redact=["body:hash"], **small)
-    rows = table(tmp_path / "none", rocketmq="5.3.3").to_pylist()
-    assert [row["body"] for row in rows] == [b"", b""]
-    assert [row["sysFlag"] for row in rows] == [0, 0]
-    assert dict(rows[0]["properties"])["city"] == "Bern"
-    raw = b"".join(p.read_bytes() for p in (tmp_path / "none").rglob("*") if p.is_file())
-    assert b"Rumpel" not in raw
-    assert b"4711" not in raw
-    hashed = table(tmp_path / "hashed", rocketmq="5.3.3", columns="body")["body"].to_pylist()
-    assert hashed == [hashlib.sha256(message.body).hexdigest().encode() for message in made]
-
-
-def test_a_killed_one_leaves_nothing_and_the_next_one_cleans(tmp_path, monkeypatch) -> None:
-    store = write(damaged(messages(60)).log, tmp_path / "store")
-    put = export_store.append_exported
-
-    def failing(writer: Any, where: str, row: dict[str, Any]) -> None:
-        put(writer, where, row)
-        if row["queueOffset"] == 5:
-            raise OSError("no space")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(export_store, "append_exported", failing)
-        with pytest.raises(OSError, match="no space"):
-            run(store, tmp_path / "made", rocketmq="5.3.3")
-    assert os.listdir(tmp_path) == ["store"]
-    run(store, tmp_path / "made", rocketmq="5.3.3")
-    assert table(tmp_path / "made", rocketmq="5.3.3").num_rows == 60
-    with pytest.raises(OutputInUse):
-        run(store, tmp_path / "made", rocketmq="5.3.3")
-    with pytest.raises(OverlapsInput):
-        run(store, store / "config", rocketmq="5.3.3")
 
 
 class Kills:

@@ -16,12 +16,10 @@ import pytest
 
 from reput.broker.wire.peers import MasterLog
 from reput.broker.wire.replication import TransferReader, encode_report
-from reput.jobs.replicating.master import HaMaster, StoreLog, WriterLog
+from reput.jobs.replicating.master import HaMaster, StoreLog
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.message.message import Message
 from tests.broker.writer.appending import SIZES, bodies, run_append
-from tests.broker.writer.stores import open_writer
 from tests.jobs.replicating.stores import SEGMENT_BYTES, SETTINGS, log_of, make_store, record_starts
 from tests.memory_storage import MemoryStorage
 
@@ -180,20 +178,6 @@ def test_a_refresh_finds_what_has_come_and_never_goes_back(tmp_path: Path) -> No
     assert log.now().end > before
 
 
-def test_a_writers_slaves_get_what_it_has_written(tmp_path: Path) -> None:
-    with open_writer(tmp_path / "store") as writer:
-        log = WriterLog(writer, str(tmp_path / "store"))
-        assert log.now() == MasterLog(0, 0, 4096)
-        writer.append(Message("T", b"123456789", properties=b""))
-        size = 91 + 1 + 9
-        assert log.now() == MasterLog(0, size, 4096)
-        raw = log.read(0, size)
-        assert raw[:4] == size.to_bytes(4, "big")
-        file = log.descriptor(0)
-        assert os.pread(file or 0, size, 0) == raw
-        os.close(file or 0)
-
-
 # --- A replication master: whom a put waits for, and what one slave gets from it.
 LOG = bytes(range(200))
 HERE = ("127.0.0.1", 0)
@@ -224,23 +208,6 @@ def exactly(peer: socket.socket, size: int) -> bytes:
 @pytest.fixture
 def master() -> HaMaster:
     return HaMaster(Bytes(), HERE)
-
-
-@pytest.mark.parametrize(
-    ("release", "options", "status"),
-    [
-        ("4.9.7", {}, "SLAVE_NOT_AVAILABLE"),  # at once, as no slave is there
-        ("5.3.3", {}, "PUT_OK"),  # inSyncReplicas is 1: the master itself
-        ("5.3.3", {"replicas": 0}, "PUT_OK"),
-        ("5.3.3", {"replicas": 2, "timeout": 0.0}, "FLUSH_SLAVE_TIMEOUT"),
-    ],
-)
-def test_without_slaves_each_release_answers_a_put_in_its_own_way(
-    master: HaMaster, release: str, options: dict[str, float], status: str
-) -> None:
-    assert master.as_sync_master(release, **options)(200) == status  # type: ignore[arg-type]
-    assert master.acked() == []
-    master.stop()
 
 
 def test_a_slave_gets_the_log_from_what_it_reports_and_a_put_waits_for_it(master: HaMaster) -> None:

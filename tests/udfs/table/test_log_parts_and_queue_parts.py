@@ -27,7 +27,6 @@ from tests.store_format.fate.logs import SmallLog
 from tests.udfs.table.parts import log_of, part
 
 RULES = scan_rules(profile("5.3.3"), settings_from(as_text(SETTINGS)), ())
-BODY = 88  # where a record's body begins
 
 
 def parts(log: Damaged, on_damage: str = "fail", **more: bool) -> LogParts:

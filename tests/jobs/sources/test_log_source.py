@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
@@ -212,14 +211,6 @@ def test_rows_are_chosen_by_topic_time_and_place(tmp_path: Path) -> None:
     assert places(store, endingTimestamp=1_700_000_000_003) == at[:3]
     assert places(store, startingOffsets=at[1] + 1, endingOffsets=at[3] + 1) == at[2:4]
     assert places(store, subscribe="None") == []
-
-
-def test_a_store_with_no_messages_is_no_row_and_types_are_spark_s(tmp_path: Path) -> None:
-    log = Damaged([], {0: bytearray(4096), 4096: bytearray(4096)}, [])
-    assert places(write(log.log, tmp_path)) == []
-    found = table(write(damaged(messages(3)).log, tmp_path))
-    assert found.schema.equals(SCHEMA)
-    assert found.schema.field("storeTimestamp").type == pa.timestamp("us", "UTC")
 
 
 def test_nothing_before_the_first_segment_is_asked_for(tmp_path: Path) -> None:

@@ -8,10 +8,8 @@ import pytest
 
 from reput.jobs.sources.opened_log import cut, end_of_log, parts_log, place_of, plan_of
 from reput.jobs.sources.options import EARLIEST, LATEST, SourceOptions
-from reput.store_format.discover.purpose import READ
-from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
-from reput.store_format.release.profiles import RELEASES, UnknownRelease
+from reput.store_format.release.profiles import RELEASES
 from reput.udfs.table.log_parts import LogParts
 from tests import golden_stores
 from tests.built import write_log
@@ -113,10 +111,6 @@ def test_reading_begins_at_the_first_record_at_or_after_a_place() -> None:
 
 def test_a_log_of_an_unknown_release_is_read_as_the_newest(tmp_path: Path) -> None:
     store = write_log(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
-    at = store_at(str(store), None, small.SETTINGS)
-    assert discover(at, READ).release == RELEASES[-1]
-    with pytest.raises(UnknownRelease):
-        discover(at._replace(rocketmq="1.2.3"), READ)
     plan = plan_of(SourceOptions(str(store), settings=small.SETTINGS))
     assert plan.profile.release == RELEASES[-1]
     with pytest.raises(StoreError):

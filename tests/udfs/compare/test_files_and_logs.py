@@ -72,15 +72,12 @@ def test_a_header_of_the_entry_before_the_last_is_behind_and_another_is_a_differ
 
 # --- The place where two derived files differ, by its entry and field as docs/formats names them.
 @pytest.mark.parametrize(("folder", "at", "what", "start", "size"), [
-    ("consumequeue/T/0", 0, "entry 0 physicalOffset", 0, 8),
     ("consumequeue/T/0", 7, "entry 0 physicalOffset", 0, 8),
     ("consumequeue/T/0", 8, "entry 0 size", 8, 4),
     ("consumequeue/T/0", 39, "entry 1 tagsCode", 32, 8),
-    ("batchconsumequeue/T/0", 20, "entry 0 storeTimestamp", 20, 8),
     ("batchconsumequeue/T/0", 46 * 3 + 36, "entry 3 batchSize", 46 * 3 + 36, 2),
     ("index", 0, "header beginTimestamp", 0, 8), ("index", 39, "header indexCount", 36, 4),
     ("index", 40, "slot 0", 40, 4), ("index", 40 + 4 * 7 - 1, "slot 6", 64, 4),
-    ("index", 68, "entry 0 keyHash", 68, 4),
     ("index", 68 + 20 + 4, "entry 1 physicalOffset", 92, 8),
     ("index", 68 + 39, "entry 1 previous", 104, 4),
 ])  # fmt: skip

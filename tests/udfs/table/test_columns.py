@@ -8,27 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reput.store_format.log.rules import NO_CHECKS, RecordRules
-from reput.store_format.log.walk import Walk
 from reput.udfs.table import columns
-from tests.logs.encoder import Message, build_log, encode, properties
+from tests.logs.encoder import Message, encode, properties
 from tests.udfs.table.parts import log_of, part
 
 FEW = pa.schema([columns.SCHEMA.field(name) for name in ("topic", "queueOffset")])
 TOPICS = ("A", "TBW102", "B", "rmq_sys_x", "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys", "A",
           "SCHEDULE_TOPIC_XXXX", "a_rmq_sys_x")  # fmt: skip
-OWN = (1, 3, 4, 7)
-MESSAGES = [
-    Message(topic, queue_offset=n, body=b"body %d" % n, properties=properties(("n", str(n))))
-    for n, topic in enumerate(TOPICS)
-]
-
-
-def found(choice: columns.Choice = columns.EVERYTHING, **more: Any) -> list[int]:
-    log = log_of(MESSAGES)
-    batches = list(columns.batches_of(log, part(log), choice, FEW, **more))
-    assert all(batch.schema == FEW and batch.num_rows for batch in batches)
-    return [n for batch in batches for n in batch["queueOffset"].to_pylist()]
 
 
 @pytest.mark.parametrize(("choice", "kept", "own"), [
@@ -38,10 +24,13 @@ def found(choice: columns.Choice = columns.EVERYTHING, **more: Any) -> list[int]
     (columns.Choice(topics=()), [], []),
 ])  # fmt: skip
 def test_chosen_messages_of_brokers_own_topics_are_counted_and_left_out(choice, kept, own) -> None:
-    left: list[int] = []
-    assert found(choice, system_topics=False, left=left.append) == kept
+    log, left = log_of([Message(topic, queue_offset=n) for n, topic in enumerate(TOPICS)]), []
+    batches = list(columns.batches_of(
+        log, part(log), choice, FEW, system_topics=False, left=left.append
+    ))  # fmt: skip
+    assert all(batch.schema == FEW and batch.num_rows for batch in batches)
+    assert [n for batch in batches for n in batch["queueOffset"].to_pylist()] == kept
     assert left == own
-    assert set(found(choice)) - set(kept) <= set(OWN)
 
 
 # --- Which rows of a window are wanted: by topic and by time.
@@ -56,15 +45,7 @@ MESSAGES_LOG = [
 
 @pytest.fixture(scope="module")
 def rows() -> columns.StepRows:
-    raw = np.frombuffer(build_log(MESSAGES_LOG, 4096)[0], np.uint8)
-
-    def read(at: int, buffer: Any) -> None:
-        buffer[:] = raw[at : at + len(buffer)]
-
-    rules = RecordRules(True, True)
-    walk = Walk(read, len(raw), rules, NO_CHECKS, np.empty(len(raw), np.uint8))
-    step = next(walk.steps(0, len(raw)))
-    return columns.StepRows(step, None, rules, True, lambda at, length: b"")
+    return rows_of(*MESSAGES_LOG)
 
 
 @pytest.mark.parametrize(("choice", "numbers"), [

@@ -54,9 +54,10 @@ def test_a_folder_that_somebody_else_uses_is_left_alone(
     root.mkdir()
     for path, content in made.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).mkdir(parents=True) if path.endswith("/") else (root / path).write_text(
-            content
-        )
+        if path.endswith("/"):
+            (root / path).mkdir()
+        else:
+            (root / path).write_text(content)
     if why is None:
         check_target(str(root), ())
         return

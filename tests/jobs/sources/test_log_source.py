@@ -131,14 +131,12 @@ def test_a_body_longer_than_a_window_is_whole(tmp_path, monkeypatch) -> None:
 def test_damage_that_live_records_follow_fails_and_says_where(log: Damaged, tmp_path: Path) -> None:
     log.flip(5, 0)  # totalSize
     store = write(log.log, tmp_path)
-    with pytest.raises(
-        Exception, match=rf"offset {log.places[5]} .*onDamage .*skip leaves.*salvage"
-    ):
+    said = rf"offset {log.places[5]} .*onDamage .*skip leaves.*salvage"
+    with pytest.raises(Exception, match=said):
         places(store)
     segment = log.places[5] // 4096 * 4096
-    assert places(store, onDamage="skip") == [
-        p for p in log.places if p < log.places[5] or p >= segment + 4096
-    ]
+    kept = [p for p in log.places if p < log.places[5] or p >= segment + 4096]
+    assert places(store, onDamage="skip") == kept
     for parts in (1, 3, 40):
         found = places(store, onDamage=SALVAGE, minPartitions=parts)
         assert found == [p for p in log.places if p != log.places[5]]
@@ -259,8 +257,7 @@ def test_queues_begin_and_end_as_kafkas_options_say(log, options, wanted, tmp_pa
     assert places(store, **given) == at
 
 
-# --- The source as a stream: a log that grows, limits, checkpoints, a log cleaned under the
-# reader.
+# --- The source as a stream: a log that grows, limits, checkpoints, a log that is cleaned.
 ALL = ReadAllAvailable()
 Offset = dict[str, int]
 
@@ -347,9 +344,8 @@ def test_a_log_cleaned_under_the_reader_is_reported(log: Damaged, tmp_path: Path
     store = write(log.log, tmp_path)
     start = stream(store).initialOffset()
     (tmp_path / "commitlog" / f"{0:020d}").unlink()
-    with pytest.raises(
-        StoreError, match=r"begins at 4096: 4,096 bytes were deleted.*failOnDataLoss"
-    ):
+    said = r"begins at 4096: 4,096 bytes were deleted.*failOnDataLoss"
+    with pytest.raises(StoreError, match=said):
         stream(store).latestOffset(start, ALL)
     loose = stream(store, failOnDataLoss="false")
     assert flat(drained(loose, start)) == [p for p in log.places if p >= 4096]

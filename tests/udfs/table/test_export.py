@@ -143,11 +143,8 @@ def test_bodies_are_unpacked_with_flags_and_crc_and_a_wrong_crc_is_named() -> No
     assert export.decompress(batch, 9)["body"][1].as_py() == b"x" * 9
     assert export.decompress(batch.drop_columns(["body"]), 8).equals(batch.drop_columns(["body"]))
     crcs, bodies = [CRCS[3], CRCS[3] ^ 1, 5], [b"3", b"3", b""]
-    batches = [
-        pa.RecordBatch.from_pydict(
-            {"physicalOffset": [7, 8, 9][:n], "bodyCRC": crcs[:n], "body": bodies[:n]}
-        )
-        for n in (1, 3)
-    ]
-    (wrong,) = export.compare_bodies("file", iter(batches))
+    rows = pa.table({"physicalOffset": [7, 8, 9], "bodyCRC": crcs, "body": bodies})
+    (wrong,) = export.compare_bodies(
+        "file", iter([*rows.slice(0, 1).to_batches(), *rows.to_batches()])
+    )
     assert wrong["line"].to_pylist() == ["file: message at 8: bodyCRC does not match the body"]

@@ -13,6 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 from reput.jobs.exporting.delta import compare_delta, export_delta, writer_of
 from reput.jobs.exporting.delta_writers import DeltaRs
 from reput.jobs.exporting.files import Chosen, ComparedExport, Exported
+from reput.jobs.outputs.output import OutputInUse
+from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
 from tests.damaged import Damaged, damaged, messages
 from tests.in_process import Session
@@ -35,6 +37,15 @@ def compared(tmp_path: Path) -> ComparedExport:
     return compare_delta(DeltaRs(), store, out, "5.3.3", {})
 
 
+def test_a_log_that_ends_before_the_table_does_is_another_one(tmp_path: Path) -> None:
+    log = damaged(messages(9, properties=b""))
+    grown(log, tmp_path)
+    with pytest.raises(StoreError, match=r"another (log|message)"):
+        grown(log, tmp_path, 4)
+    with pytest.raises(StoreError, match=f"has another message at {log.places[8]} than the log"):
+        grown(damaged(messages(9, properties=b"", body=b"BODY 000")), tmp_path)
+
+
 def test_a_row_that_no_run_knows_is_a_difference(tmp_path: Path) -> None:
     grown(damaged(messages(9)), tmp_path)
     table = DeltaTable(tmp_path / "out" / "messages")
@@ -46,6 +57,17 @@ def test_a_row_that_no_run_knows_is_a_difference(tmp_path: Path) -> None:
     write_deltalake(table, again, mode="append")
     found = compared(tmp_path)
     assert found.differences == ["messages: 10, of which runs knows 9"]
+
+
+def test_a_folder_has_the_two_tables_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(
+        StoreError, match=r"is not a table that reput has exported|is not an export"
+    ):
+        compared(tmp_path)
+    (tmp_path / "out" / "mine").mkdir()
+    with pytest.raises(OutputInUse, match="holds 'mine'; give another folder"):
+        grown(damaged(messages(3)), tmp_path)
 
 
 def test_without_a_session_or_without_deltalake_there_is_no_writer(monkeypatch) -> None:

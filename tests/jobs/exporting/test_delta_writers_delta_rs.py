@@ -11,7 +11,7 @@ from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.delta_table import Commit, LastMessage, Range
 from reput.jobs.exporting.delta_writers import DeltaRs, DeltaSpark
 from reput.jobs.exporting.files import Chosen
-from reput.store_format.faults import StoreChanged
+from reput.store_format.faults import DamageFound, StoreChanged
 from reput.store_format.release.settings import SettingError
 from reput.udfs.table.export import MessageSums
 from tests.damaged import SEGMENT, damaged, messages
@@ -93,6 +93,20 @@ def test_sums_and_the_last_message_are_of_a_range_without_its_end(tmp_path: Path
     assert last == LastMessage(log.places[4], log.size(4), crcs[4])
     assert writer.sums(path, 1, log.places[1]) == MessageSums()
     assert list(writer.wrong_bodies(path)) == []
+
+
+def test_of_a_log_that_cannot_be_read_its_own_error_comes_and_nothing_is_committed(
+    tmp_path: Path,
+) -> None:
+    log, path, writer = damaged(messages(9)), str(tmp_path / "t"), DeltaRs()
+    log.flip(4, 4)
+    store = write(log.log, tmp_path / "store")
+    job = ChosenLog(None, str(store), str(tmp_path / "out"), "5.3.3", {}, Chosen())
+    writer.create(path, job.chosen.columns, "")
+    with pytest.raises(DamageFound, match="magic"):
+        writer.add_messages(path, job, Range(0, SEGMENT), Commit("app", SEGMENT))
+    assert DeltaRs().committed(path, "app") is None
+    assert DeltaRs().rows(path) == []
 
 
 def test_two_exports_at_once_are_told_apart(tmp_path: Path) -> None:

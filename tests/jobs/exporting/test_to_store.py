@@ -1,5 +1,6 @@
 """A store of chosen messages: all that they have, new positions, nothing that is redacted."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -83,6 +84,25 @@ def test_what_waits_is_for_convert(words: list[str], tmp_path, capsys) -> None:
     assert main([*told, *words]) == 2
     assert "`reput convert` makes" in capsys.readouterr().err
     assert not made.exists()
+
+
+def test_what_is_redacted_is_in_no_file(tmp_path: Path) -> None:
+    secret = properties(("KEYS", "k"), ("card", "4711-0815"), ("city", "Bern"))
+    made = [Message(body=b"my name is Rumpelstilzchen", properties=secret),
+            Message(body=b"packed", sys_flag=1)]  # fmt: skip
+    store = write(damaged(made).log, tmp_path / "store")
+    small: dict[str, Any] = {"rocketmq": "5.3.3", "settings": SMALL}
+    run(store, tmp_path / "none", redact=["body", "property:card"], **small)
+    run(store, tmp_path / "hashed", redact=["body:hash"], **small)
+    rows = table(tmp_path / "none", rocketmq="5.3.3").to_pylist()
+    assert [row["body"] for row in rows] == [b"", b""]
+    assert [row["sysFlag"] for row in rows] == [0, 0]
+    assert dict(rows[0]["properties"])["city"] == "Bern"
+    raw = b"".join(p.read_bytes() for p in (tmp_path / "none").rglob("*") if p.is_file())
+    assert b"Rumpel" not in raw
+    assert b"4711" not in raw
+    hashed = table(tmp_path / "hashed", rocketmq="5.3.3", columns="body")["body"].to_pylist()
+    assert hashed == [hashlib.sha256(message.body).hexdigest().encode() for message in made]
 
 
 class Kills:

@@ -16,10 +16,12 @@ import pytest
 
 from reput.broker.wire.peers import MasterLog
 from reput.broker.wire.replication import TransferReader, encode_report
-from reput.jobs.replicating.master import HaMaster, StoreLog
+from reput.jobs.replicating.master import HaMaster, StoreLog, WriterLog
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
+from reput.store_format.message.message import Message
 from tests.broker.writer.appending import SIZES, bodies, run_append
+from tests.broker.writer.stores import open_writer
 from tests.jobs.replicating.stores import SEGMENT_BYTES, SETTINGS, log_of, make_store, record_starts
 from tests.memory_storage import MemoryStorage
 
@@ -178,12 +180,30 @@ def test_a_refresh_finds_what_has_come_and_never_goes_back(tmp_path: Path) -> No
     assert log.now().end > before
 
 
+def test_a_writers_slaves_get_what_it_has_written(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "store") as writer:
+        log = WriterLog(writer, str(tmp_path / "store"))
+        assert log.now() == MasterLog(0, 0, 4096)
+        writer.append(Message("T", b"123456789", properties=b""))
+        size = 91 + 1 + 9
+        assert log.now() == MasterLog(0, size, 4096)
+        raw = log.read(0, size)
+        assert raw[:4] == size.to_bytes(4, "big")
+        file = log.descriptor(0)
+        assert os.pread(file or 0, size, 0) == raw
+        os.close(file or 0)
+
+
 def test_a_slave_is_told_of_when_it_comes_and_when_it_goes(root: Path) -> None:
     said: list[str] = []
     master = HaMaster(of(in_memory(root)), ("127.0.0.1", 0), said=said.append)
     master.start()
     _, end = record_starts(log_of(root))
     with socket.create_connection(master.address, 60) as peer:
+        peer.sendall(struct.pack(">q", 0))  # which is reported, and where it begins
+        stream = peer.makefile("rb")
+        assert struct.unpack(">qi", stream.read(12)) == (0, end)
+        assert stream.read(end) == log_of(root)[0][:end]
         peer.sendall(struct.pack(">q", end))
         assert master.wait_for(end, 60, replicas=2) == "PUT_OK"
         master.stop()

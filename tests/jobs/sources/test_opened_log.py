@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.sources.opened_log import cut, end_of_log, parts_log, place_of, plan_of
+from reput.jobs.sources.opened_log import (
+    cut,
+    end_of_log,
+    offset_after,
+    parts_log,
+    place_of,
+    plan_of,
+)
 from reput.jobs.sources.options import EARLIEST, LATEST, SourceOptions
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
 from reput.store_format.release.profiles import RELEASES
@@ -98,6 +105,7 @@ def test_reading_begins_at_the_first_record_at_or_after_a_place() -> None:
     parts = opened(log)
     last_of_first = max(at for at in log.places if at < SEGMENT)
     assert place_of(parts, EARLIEST) == 0
+    assert offset_after(parts, log.places[5], 0, end(log)) == log.places[5]
     assert place_of(parts, LATEST) == end(log)
     for said, place in ((0, 0), (1, log.places[1]), (log.places[9], log.places[9]),
                         (last_of_first + 1, SEGMENT), (end(log), 2 * SEGMENT),

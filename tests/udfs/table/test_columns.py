@@ -1,6 +1,7 @@
 """A part of a log as Arrow batches: the rows that a filter and a choice want, and what was left."""
 
 import zlib
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,6 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from reput.store_format.filter.filters import Filter
+from reput.store_format.filter.rows import Match, Verdicts
+from reput.store_format.log.record import Record
+from reput.store_format.log.walk import Step
 from reput.udfs.table import columns
 from tests.logs.encoder import Message, encode, properties
 from tests.udfs.table.parts import log_of, part
@@ -31,6 +36,36 @@ def test_chosen_messages_of_brokers_own_topics_are_counted_and_left_out(choice, 
     assert all(batch.schema == FEW and batch.num_rows for batch in batches)
     assert [n for batch in batches for n in batch["queueOffset"].to_pylist()] == kept
     assert left == own
+
+
+class EvenOnes(Filter):
+    """Does not want 0, wants 1, and looks at the body and properties of all others."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, str, bytes]] = []
+
+    def judge(self, step: Step, split_properties: bool) -> Verdicts:
+        verdicts = np.full(len(step.rows), Match.ASK, np.uint8)
+        verdicts[step.rows["queueOffset"] == 0] = Match.NO
+        verdicts[step.rows["queueOffset"] == 1] = Match.YES
+        return verdicts
+
+    def matches(
+        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
+    ) -> bool:
+        self.asked.append((record.queue_offset, properties["n"], body()))
+        return record.queue_offset % 2 == 0
+
+
+def test_a_filter_is_asked_of_what_it_cannot_judge_by_its_marks() -> None:
+    wanted = EvenOnes()
+    log = log_of([
+        Message(queue_offset=n, body=b"body %d" % n, properties=properties(("n", str(n))))
+        for n in range(9)
+    ])  # fmt: skip
+    (batch,) = columns.batches_of(log, part(log), columns.EVERYTHING, FEW, wanted)
+    assert batch["queueOffset"].to_pylist() == [1, 2, 4, 6, 8]
+    assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
 
 
 # --- Which rows of a window are wanted: by topic and by time.

@@ -73,6 +73,14 @@ def test_damage_fails_only_from_its_place_on_and_stale_records_before_it_are_lef
         assert read(found, 1, 0, cut) + read(found, 1, cut) == live
 
 
+def test_a_task_gets_the_parts_segment_and_those_behind_it_unless_it_salvages() -> None:
+    log = parts(damaged(messages(100)))
+    few, part = log.around(LogPart(1, SEGMENT, SEGMENT, 2 * SEGMENT))
+    assert ([s.start for s in few.segments], part.segment) == ([SEGMENT, 2 * SEGMENT], 0)
+    salvaging = parts(damaged(messages(100)), "salvage")
+    assert salvaging.around(part._replace(segment=1)) == (salvaging, part._replace(segment=1))
+
+
 def told(log: LogParts) -> list[str]:
     """What all parts of a log tell, each of half a segment."""
     lines: list[str] = []

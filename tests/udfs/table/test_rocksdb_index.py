@@ -116,15 +116,15 @@ def message(number: int, *pairs: tuple[str, str], **more: Any) -> Message:
     return Message(**{"store_timestamp": TIME, "properties": properties(*pairs, *unique), **more})
 
 
-def rows_made(messages: list[Message]) -> int:
-    """How many rows a log that is one split has."""
+def listed(messages: list[Message]) -> tuple[Staging, tuple[dict[str, Any], ...]]:
+    """RUN_OF_ROWS of a log that is one split."""
     log = log_of(messages, SEGMENT)
     end = record_places(build_log(messages, SEGMENT))[-1] + len(encode(messages[-1], 0))
     cut, staging = Splits(list(log.segments), SEGMENT, SEGMENT), Staging(MemoryStorage(), "s")
     task = module.ListIndexRows(
         log.storage, staging, cut, log.rules.records, True, ((0, 0, end),)
     )  # fmt: skip
-    return module.merged_rows(staging, tuple(rows_of(task, 0)), b"", None).num_rows
+    return staging, tuple(rows_of(task, 0))
 
 
 @pytest.mark.parametrize(("more", "rows"), [
@@ -136,7 +136,14 @@ def rows_made(messages: list[Message]) -> int:
 ])  # fmt: skip
 def test_which_messages_have_rows(more: dict[str, Any], rows: int) -> None:
     made = [message(1, ("KEYS", "k"), ("TAGS", "t"), **more), message(2)]
-    assert rows_made(made) == rows + 1
+    assert module.merged_rows(*listed(made), b"", None).num_rows == rows + 1
+
+
+def test_each_range_that_has_rows_is_a_table() -> None:
+    staging, runs = listed([message(n) for n in range(4)])
+    keys = module.merged_rows(staging, runs, b"", None).column("key").to_pylist()
+    made = rows_of(module.BuildIndexTables(staging, runs, (keys[2], b"\x01")), 0, 1, 2)
+    assert [each["rows"] for each in made] == [2, 2]
 
 
 @pytest.mark.parametrize(("firsts", "rows", "ranges", "most", "cuts"), [

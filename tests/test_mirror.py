@@ -26,6 +26,7 @@ ELSEWHERE = {"jobs/pipeline/stages.py": "tests/jobs/pipeline/test_pipeline.py",
              "store_format/rewrite/changes.py": "tests/jobs/converting/test_carried.py",
              "store_format/rewrite/numbers.py": "tests/jobs/converting/test_new_log.py",
              "store_format/layouts.py": "tests/test_format_docs.py",
+             "udfs/table/derived.py": "tests/jobs/sources/test_derived_source.py",
              "udfs/warm.py": "tests/store_format/files/test_private.py"}  # fmt: skip
 
 

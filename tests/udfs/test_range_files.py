@@ -82,9 +82,8 @@ def test_the_report_is_bounded_the_file_has_all_and_no_row_a_range_crosses() -> 
     missing = [line for line in lines if line["type"] == "missing"]
     assert len(found) == report.damage["range_count"] == COUNT // 2 - 2
     assert len(report.damage["ranges"]) == RANGES_LISTED < len(found)
-    assert [each["physical_offset"] for each in found] == [
-        halved().places[n] for n in range(1, COUNT - 4, 2)
-    ]
+    hurt = [halved().places[n] for n in range(1, COUNT - 4, 2)]
+    assert [each["physical_offset"] for each in found] == hurt
     for listed, line in zip(report.damage["ranges"], found, strict=False):
         assert line == {
             "type": "range", **{name: got for name, got in listed.items() if name != "missing"}
@@ -118,9 +117,8 @@ def test_gaps_and_ranges_are_listed_first_of_all_queues() -> None:
         made = [report_and_lines(splits, Session(splits))[0].damage for splits in (1, 7)]
     assert made[0] == made[1]
     assert len(made[0]["ranges"]) == 7
-    assert [each["before"] for each in made[0]["missing"]] == sorted(
-        each["before"] for each in made[0]["missing"]
-    )
+    before = [each["before"] for each in made[0]["missing"]]
+    assert before == sorted(before)
     assert len(made[0]["missing"]) == 5
 
 
@@ -228,10 +226,8 @@ def test_progress_moves_within_a_segment(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len({done for done, _ in noted_at}) > 1
     assert noted_at[-1] == (1 << 19, COUNT // 2 - 2)
     names = [whole("scan-00000003-ab", *each) for each in noted_at]
-    assert past_of([*names, "scan-00000003-ab.runs", whole("scan-00000004-cd", 5, 1)]) == (
-        (1 << 19) + 5,
-        COUNT // 2 - 1,
-    )
+    names += ["scan-00000003-ab.runs", whole("scan-00000004-cd", 5, 1)]
+    assert past_of(names) == ((1 << 19) + 5, COUNT // 2 - 1)
 
 
 def test_a_record_for_which_two_speak_is_lost_once() -> None:

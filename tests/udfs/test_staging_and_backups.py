@@ -96,19 +96,10 @@ def test_rows_go_in_batches_of_1024(count: int, batches: list[int]) -> None:
     assert list(module.rows_of(iter(made))) == list(rows(count))
 
 
-def test_rows_are_made_as_a_batch_needs_them_in_columns_of_the_names_and_types_given() -> None:
+def test_rows_are_made_as_a_batch_needs_them() -> None:
     source = rows(3000)
     next(module.in_batches(source, COLUMNS))
     assert next(source)["number"] == 1024
-    batches = [pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())})
-               for ids in ([5, 3], [], [1 << 40])]  # fmt: skip
-    assert list(module.ids_of(iter(batches))) == [5, 3, 1 << 40]
-    assert list(module.rows_of(iter(batches))) == [{"id": 5}, {"id": 3}, {"id": 1 << 40}]
-    assert [(each.name, each.type) for each in COLUMNS] == [
-        ("number", pa.int64()), ("name", pa.string()),
-    ]  # fmt: skip
-    with pytest.raises(pa.ArrowInvalid):
-        list(module.in_batches(iter([{"number": "none", "name": "x"}]), COLUMNS))
     assert module.PLACED.names[: len(module.RUN)] == module.RUN.names
     assert module.PLACED.types[: len(module.RUN)] == module.RUN.types
 
@@ -130,16 +121,6 @@ def task(name: str, rows: int = 1) -> module.Task:
 
 def run(tasks: module.InTurn, *ids: int) -> list[tuple[str, int]]:
     return [tuple(row.values()) for row in rows_of(tasks, *ids)]
-
-
-@pytest.mark.parametrize(
-    ("number", "goes_to"),
-    [(0, ("a", 0)), (1, ("a", 1)), (2, ("b", 0)), (3, ("d", 0)), (5, ("d", 2))],
-)
-def test_the_first_numbers_go_to_the_first_task(number: int, goes_to: tuple[str, int]) -> None:
-    tasks = module.InTurn(((2, task("a")), (1, task("b")), (0, task("c")), (3, task("d"))))
-    assert tasks.total == 6
-    assert run(tasks, number) == [goes_to]
 
 
 def test_a_series_runs_its_tasks_in_turn() -> None:

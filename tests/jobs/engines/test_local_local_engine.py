@@ -17,6 +17,7 @@ import pytest
 
 from reput.jobs.engines.engine import Engine, EngineFailed
 from reput.jobs.engines.local import _raised, local_engine, packed, unpacked
+from reput.udfs.staging import schema
 from tests.jobs.engines import tasks
 from tests.jobs.engines.tasks import ROW, SAID, Fail, Say
 from tests.processes import until
@@ -62,10 +63,6 @@ def test_what_fails_in_a_task_fails_the_job(one, tmp_path, how, attempts: int, s
 
 def test_a_worker_is_killed_while_rows_are_on_their_way(one: Engine, tmp_path: Path) -> None:
     """More than a pipe holds waits for workers that are gone."""
-    import pyarrow as pa
-
-    from reput.udfs.staging import schema
-
     wide = schema(id=pa.int64(), text=pa.string())
     rows = pa.Table.from_pylist([{"id": n, "text": "x" * (1 << 20)} for n in range(12)], wide)
     made = one.table(rows, 12).run(Say(Fail("killed", str(tmp_path))), SAID)

@@ -102,9 +102,6 @@ def test_what_a_jvm_says_before_it_ends_is_reported(tmp_path: Path) -> None:
     assert session._said(tmp_path / "none") == "it said nothing"
 
 
-# As spark-submit's script does: a process that names the folder, and starts others.
-
-
 PLAIN = """
 import sys
 import pyarrow as pa

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.engines.engine import EngineFailed
-from reput.jobs.engines.workers import failures_said, hold, of_workers
+from reput.jobs.engines.workers import failures_said, of_workers
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,15 +27,6 @@ def test_whatever_keeps_a_process_from_being_started_is_one_error() -> None:
         with pytest.raises(type(other)) as raised, failures_said():
             raise other
         assert raised.value is other
-
-
-def test_a_worker_sees_that_the_process_has_closed_its_end() -> None:
-    reader, held = hold()
-    assert not reader.poll(0)
-    held.close()
-    assert reader.poll(0)
-    with pytest.raises(EOFError):
-        reader.recv()
 
 
 def test_workers_find_our_packages_and_have_no_threads_of_openblas(monkeypatch) -> None:

@@ -7,14 +7,10 @@ import pytest
 
 from reput.jobs.exporting.chosen import ChosenLog
 from reput.jobs.exporting.files import Chosen
-from reput.jobs.outputs.output import OverlapsInput
-from reput.store_format.filter.filters import WrongTags
 from reput.store_format.release.settings import SettingError
 from tests.damaged import SEGMENT, Damaged, damaged, messages
 from tests.jobs.sources.reading import write
 from tests.logs.encoder import Message, properties
-
-HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 
 def chosen(tmp_path: Path, log: Damaged, **options: Any) -> ChosenLog:
@@ -46,26 +42,6 @@ def test_a_stretch_has_the_messages_that_begin_in_it_and_ends_where_a_segment_do
         assert job.ranges(start, end) == ranges
 
 
-def test_messages_of_brokers_topics_that_are_left_out_are_counted(tmp_path: Path) -> None:
-    log = damaged([Message("T"), Message(HALF), Message(HALF, queue_offset=1), Message("T")])
-    job = chosen(tmp_path, log, system_topics=False)
-    assert places(job) == [log.places[0], log.places[3]]
-    assert job.system == 2
-    job = chosen(tmp_path, log, system_topics=False, topics=(HALF,))
-    assert places(job) == log.places[1:3]
-    assert job.system == 0
-
-
-def test_only_what_is_not_raw_is_changed(tmp_path: Path) -> None:
-    log = damaged(messages(1))
-    job = chosen(tmp_path, log, redact=("body",))
-    bodies = {
-        raw: [body for batch in job.batches(0, SEGMENT, [], raw) for body in batch["body"]]
-        for raw in (False, True)
-    }
-    assert [[body.as_py() for body in bodies[raw]] for raw in bodies] == [[b""], [b"body 000"]]
-
-
 def test_redacted_values_are_looked_for_in_the_whole_log_before_a_part_is_written(tmp_path) -> None:
     """The value stands in the first segment, and is repeated by another property in the second."""
     first = Message("T", properties=properties(("phone", "12345678")))
@@ -83,19 +59,3 @@ def test_redacted_values_are_looked_for_in_the_whole_log_before_a_part_is_writte
         chosen(tmp_path, log, redact=("property:phone",), sql="phone = '12345678'").look_through(
             0, SEGMENT, {"the notes": "12345678."}, False, []
         )
-
-
-def test_wrong_choices_and_a_folder_in_the_store_are_refused_before_anything_is_read(
-    tmp_path: Path,
-) -> None:
-    log = damaged(messages(3))
-    chosen(tmp_path, log)
-    with pytest.raises(WrongTags):
-        chosen(tmp_path, log, tags="||")
-    with pytest.raises(SettingError, match="--redact x"):
-        chosen(tmp_path, log, redact=("x",))
-    with pytest.raises(OverlapsInput):
-        ChosenLog(
-            None, str(tmp_path / "store"), str(tmp_path / "store" / "out"), "5.3.3", {}, Chosen()
-        )  # fmt: skip
-    assert not (tmp_path / "out").exists()

@@ -16,7 +16,7 @@ from reput.jobs.exporting.files import Chosen, ComparedExport, Exported
 from reput.jobs.outputs.output import OutputInUse
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
-from tests.damaged import SEGMENT, Damaged, damaged, messages
+from tests.damaged import Damaged, damaged, messages
 from tests.in_process import Session
 from tests.jobs.sources.reading import up_to, write
 
@@ -35,28 +35,6 @@ def exported(tmp_path: Path) -> Exported:
 def compared(tmp_path: Path) -> ComparedExport:
     store, out = str(tmp_path / "store"), str(tmp_path / "out")
     return compare_delta(DeltaRs(), store, out, "5.3.3", {})
-
-
-def test_each_run_begins_where_the_last_one_ended(tmp_path: Path) -> None:
-    log = damaged(messages(50))
-    ends = [*log.places[1:], log.places[-1] + log.size(49)]
-    told = [grown(log, tmp_path, count) for count in (7, 50)]
-    assert [(each.log_start, each.log_end) for each in told] == [(0, ends[6]), (ends[6], ends[49])]
-    assert [(each.messages, each.left_out, each.system) for each in told] == [(7, 0, 0), (43, 0, 0)]
-    found = compared(tmp_path)
-    assert (found.same, found.messages) == (True, 50)
-
-
-def test_bytes_that_were_deleted_unread_are_told(tmp_path: Path) -> None:
-    log = damaged(messages(50))
-    end = grown(log, tmp_path, 7).log_end
-    write(log.log, tmp_path / "store")
-    (tmp_path / "store" / "commitlog" / f"{0:020d}").unlink()
-    done = exported(tmp_path)
-    lost = SEGMENT - end
-    assert (done.log_start, done.left_out) == (SEGMENT, 1)
-    assert done.notes == [f"{lost:,} bytes before {SEGMENT} were deleted unread"]
-    assert compared(tmp_path).same
 
 
 def test_a_log_that_ends_before_the_table_does_is_another_one(tmp_path: Path) -> None:

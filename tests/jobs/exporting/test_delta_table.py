@@ -170,12 +170,3 @@ def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
         run(store, tmp_path / "out", replace=True)
     with pytest.raises(SettingError, match="--engine spark: expected a session"):
         run(store, tmp_path / "out", delta_by="spark")
-
-
-def test_the_command_needs_no_spark(tmp_path: Path, capsys) -> None:
-    store = write(damaged(messages(60)).log, tmp_path / "store")
-    words = ["export", str(store), "--output", str(tmp_path / "out")]
-    assert main([*words, "--as", "delta", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["messages"] == 60
-    assert main([*words, "--verify"]) == 0
-    assert "60 messages, as the log" in capsys.readouterr().out

@@ -56,19 +56,6 @@ def test_other_urls_than_it_writes_to_are_refused(url: str) -> None:
         DeltaRs().about(url)
 
 
-def test_a_table_is_only_added_to_and_says_what_it_is(tmp_path: Path) -> None:
-    path, writer = str(tmp_path / "t"), DeltaRs()
-    assert writer.about(path) is None
-    writer.create(path, ROW, "what it is")
-    for each in (writer, DeltaRs()):
-        assert each.about(path) == "what it is"
-    writer.add_row(path, row(1), Commit("app", 5))
-    writer.add_row(path, row(2), Commit("app", 9))
-    assert sorted(each["n"] for each in writer.rows(path)) == [1, 2]
-    known = {"delta.appendOnly": "true", "reput.export": "what it is"}
-    assert DeltaTable(path).metadata().configuration == known
-
-
 def test_a_table_of_before_or_of_somebody_else_is_described_by_a_comment(
     tmp_path,
 ) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from reput.jobs.exporting.files import (
     Chosen,
-    ComparedExport,
     Exported,
     chosen_of,
     export_manifest,
@@ -40,14 +39,8 @@ def test_people_are_told_in_four_lines_and_what_was_left_out() -> None:
     ]  # fmt: skip
     assert "  messages  1 in 1 file, 5 bytes\n" in exported(1, files=files(5)).text()
     assert "  messages  2,500\n" in exported(kind="delta", files=files(5)).text()  # a table
-    of_system = "of system topics left out: "
-    for system, kind, lines in [
-        (0, "parquet", []),
-        (1, "parquet", [f"  system    1 message {of_system}--system-topics"]),
-        (None, "delta", [f"  system    not counted {of_system}--system-topics"]),
-        (2, "rocketmq", [f"  system    2 messages {of_system}`reput convert` takes them"]),
-    ]:
-        assert exported(system=system, kind=kind).text().splitlines()[4:] == lines
+    uncounted = exported(system=None, kind="delta").text().splitlines()[4:]
+    assert uncounted == ["  system    not counted of system topics left out: --system-topics"]
     notes = [f"note {n}" for n in range(25)]
     lines = exported(left_out=1234, notes=notes, warnings=["w1", "w2"]).text().splitlines()[4:]
     assert lines[0] == "  left out  at 1,234 places:"
@@ -65,15 +58,6 @@ def test_a_manifest_keeps_nothing_that_differs_from_run_to_run() -> None:
     assert (one["log_end"], one["files"], one["sums"]["messages"]) == (123_456, files(5), 2500)
     whole = exported(cleaned=["/old"]).as_json()
     assert (whole["messages"], whole["output"], whole["cleaned"]) == (2500, "/out", ["/old"])
-
-
-def test_a_comparison_is_the_same_only_without_a_difference() -> None:
-    same = ComparedExport("/store", "/out", 1, [])
-    assert (same.same, same.as_json()["same"]) == (True, True)
-    assert same.text() == "/out: 1 message, as the log of /store has them"
-    other = ComparedExport("/store", "/out", 1, ["a", "b"])
-    assert (other.same, other.as_json()["same"]) == (False, False)
-    assert other.text() == "/out: differs from the log of /store\n  a\n  b"
 
 
 # --- What an export chooses, as its manifest keeps it, and the manifest of an export.
@@ -177,27 +161,3 @@ def test_values_of_fewer_than_four_bytes_are_counted_and_not_looked_for() -> Non
     log, warnings = Log({b"123": 7}, {b"topic": 3}), []
     assert not looked_through(PHONE, log, {"the options": "123"}, False, warnings).repeats.texts
     assert (log.looks, len(warnings)) == (1, 1)
-
-
-@pytest.mark.parametrize(("left", "texts", "said"), [
-    ({b"topic": 1234}, {}, "topic (1,234 messages) too: --keep-repeats leaves all of it"),
-    (
-        {b"storeHost": 1, b"body": 2}, {},
-        "body (2 messages), storeHost (1 message) too: "
-        "--redact body removes bodies, --keep-repeats leaves all of it",
-    ),
-    (
-        {}, {"config/topics.json": "nothing", "the options": "T || 12345678"},
-        "the options too: --keep-repeats leaves all of it",
-    ),
-])  # fmt: skip
-def test_a_value_that_cannot_be_taken_out_is_refused_or_kept_with_a_warning(
-    left: dict[bytes, int], texts: dict[str, str], said: str
-) -> None:
-    log, warnings = Log({b"12345678": 1}, left), list[str]()
-    with pytest.raises(SettingError) as refused:
-        looked_through(PHONE, log, texts, False, warnings)
-    assert str(refused.value) == f"--redact: what is redacted stands in {said}"
-    assert looked_through(PHONE, log, texts, True, warnings).repeats.texts == {b"12345678"}
-    begin = str(refused.value).partition(" too: ")[0]
-    assert warnings == [f"{begin} too, and stays"]

@@ -12,8 +12,6 @@ import pytest
 
 from reput.jobs.cli import main
 from reput.jobs.export import export
-from reput.jobs.exporting import to_store as export_store
-from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
 from reput.store_format.state_table import TOPICS_OF_STATE
@@ -105,28 +103,6 @@ def test_what_is_redacted_is_in_no_file(tmp_path: Path) -> None:
     assert b"4711" not in raw
     hashed = table(tmp_path / "hashed", rocketmq="5.3.3", columns="body")["body"].to_pylist()
     assert hashed == [hashlib.sha256(message.body).hexdigest().encode() for message in made]
-
-
-def test_a_killed_one_leaves_nothing_and_the_next_one_cleans(tmp_path, monkeypatch) -> None:
-    store = write(damaged(messages(60)).log, tmp_path / "store")
-    put = export_store.append_exported
-
-    def failing(writer: Any, where: str, row: dict[str, Any]) -> None:
-        put(writer, where, row)
-        if row["queueOffset"] == 5:
-            raise OSError("no space")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(export_store, "append_exported", failing)
-        with pytest.raises(OSError, match="no space"):
-            run(store, tmp_path / "made", rocketmq="5.3.3")
-    assert os.listdir(tmp_path) == ["store"]
-    run(store, tmp_path / "made", rocketmq="5.3.3")
-    assert table(tmp_path / "made", rocketmq="5.3.3").num_rows == 60
-    with pytest.raises(OutputInUse):
-        run(store, tmp_path / "made", rocketmq="5.3.3")
-    with pytest.raises(OverlapsInput):
-        run(store, store / "config", rocketmq="5.3.3")
 
 
 class Kills:

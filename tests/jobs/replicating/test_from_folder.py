@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.opening.questions import open_store
-from reput.store_format.faults import DamageFound
-from tests.jobs.replicating.stores import log_of, make_store, put_log, record_starts, run
+from tests.jobs.replicating.stores import log_of, make_store, record_starts, run
 
 
 @pytest.mark.parametrize(("options", "why"),
@@ -47,15 +46,3 @@ def test_groups_offsets_go_no_further_than_a_replica_that_ends_earlier(tmp_path:
     assert found["lmqOffsetTable"] == {"%LMQ%a@%LMQ%a": 0}
     alone = run(source, tmp_path / "log", to_offset=starts[20], derive=False)
     assert alone.offsets.startswith("none: there are no queues")
-
-
-def test_damage_is_told_with_its_place_once_all_before_it_is_there(tmp_path: Path) -> None:
-    source = make_store(tmp_path / "source", 40)
-    log = log_of(source)
-    starts, _ = record_starts(log)
-    raw = bytearray(log[0])
-    raw[starts[2] + 88] ^= 1  # in a body of 74 bytes
-    put_log(source, {**log, 0: bytes(raw)})
-    with pytest.raises(DamageFound, match=f"at offset {starts[2]}: .*up to .* {starts[2]}; "):
-        run(source, tmp_path / "target", derive=False)
-    assert record_starts(log_of(tmp_path / "target"))[1] == starts[2]

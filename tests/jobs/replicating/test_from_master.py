@@ -370,12 +370,9 @@ def test_garbage_is_given_up_soon(follow: list[str], tmp_path: Path, capsys) -> 
 
 @pytest.mark.parametrize("says",
                          [{"mappedFileSizeCommitLog": "-1"}, {"mappedFileSizeCommitLog": "1"},
-                          {"mappedFileSizeCommitLog": "9" * 30},
-                          {"mappedFileSizeCommitLog": "\U0001f4a9"}, {"maxIndexNum": "-5"},
-                          {"messageDelayLevel": "1x"}, {"commitLogMinOffset": "9" * 30},
+                          {"mappedFileSizeCommitLog": "9" * 30}, {"messageDelayLevel": "1x"},
                           {"commitLogMinOffset": "9223372036854775000"},
-                          {"commitLogMaxOffset": "9" * 30}, {"brokerVersionDesc": "V9_9_9"},
-                          {"brokerVersionDesc": ""}])  # fmt: skip
+                          {"commitLogMaxOffset": "9" * 30}, {"brokerVersionDesc": ""}])  # fmt: skip
 def test_a_broker_that_says_what_cannot_be(
     says: dict[str, str], source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ from reput.jobs.replicating.source import (
     read_ahead,
 )
 from reput.store_format.faults import Fault, StoreError
-from reput.store_format.log.records import RECORD_ROW, RecordRules
+from reput.store_format.log.records import RecordRules
 from reput.store_format.log.rules import Checks
 from tests.logs.encoder import Message, build_log
 from tests.memory_storage import MemoryStorage
@@ -52,7 +52,7 @@ def test_a_copy_waits_until_its_bytes_are_due() -> None:
 
 
 SEGMENT, SIZE, T0 = 2048, 192, 1_700_000_000_000  # SIZE: 91, a topic of 1, a body of 100
-MORE, RULES = 1 << 62, RecordRules(True, True)
+RULES = RecordRules(True, True)
 
 
 def source_log_of(count: int, start: int = 0) -> dict[int, bytes]:
@@ -78,13 +78,6 @@ def read_all(source: SourceLog, wanted: LogLimit = ALL_WANTED, start: int = 0) -
     return raw, whole, records, fault
 
 
-@pytest.mark.parametrize(("offset", "count"), [(MORE, 3), (3 * SIZE, 3), (3 * SIZE - 1, 2), (0, 0)])
-def test_a_limit_is_a_records_end(offset: int, count: int) -> None:
-    rows = np.zeros(3, RECORD_ROW)
-    rows["physicalOffset"], rows["size"] = (0, SIZE, 2 * SIZE), SIZE
-    assert LogLimit(offset).of(rows) == count
-
-
 def test_the_log_ends_at_the_first_hole_or_short_segment() -> None:
     whole = {start: bytes(SEGMENT) for start in (2048, 4096, 8192)}
     source = source_of(whole)
@@ -106,18 +99,6 @@ def test_past_a_short_segments_end_zeros_are_read_and_before_the_log_nothing() -
         source.read(0, buffer)
     assert source.written() == [2048]
     assert source_of({0: bytes(SEGMENT)}).written() == []
-
-
-def test_a_whole_log_is_copied_with_its_blanks_and_a_fault_comes_behind_it() -> None:
-    segments = source_log_of(13)
-    raw, whole, records, fault = read_all(source_of(segments))
-    assert (whole, records, fault) == (SEGMENT + 3 * SIZE, 13, Fault.ZEROS)
-    assert raw == segments[0] + segments[SEGMENT][: 3 * SIZE]
-    assert read_all(source_of(segments), start=SEGMENT)[1:3] == (SEGMENT + 3 * SIZE, 3)
-    segments = source_log_of(13)
-    raw = bytearray(segments[0])
-    raw[4 * SIZE + 90] ^= 1  # in a body
-    assert read_all(source_of({**segments, 0: bytes(raw)}))[1:] == (4 * SIZE, 4, Fault.BODY_CRC)
 
 
 @pytest.mark.parametrize(

@@ -1,33 +1,44 @@
-"""Who may ask: signatures and TLS. And the file that keeps what groups commit."""
+"""Who may ask: keys, signatures and TLS. And the file that keeps what groups commit."""
 
+import argparse
+import base64
+import hashlib
+import hmac
 import json
 import os
 import shutil
 import socket
 import ssl
+import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from reput.broker.serving.broker import Broker, Caller
 from reput.broker.serving.groups import GroupOffsets
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.broker.wire.remoting import signature, signed_by
 from reput.jobs.cli import main
 from reput.jobs.outputs.output import inputs_of
-from reput.jobs.sockets.access import OffsetsFile, guard_by, read_access_keys
-from reput.jobs.sockets.connection import PlainRefused, tls_mode
+from reput.jobs.sockets.access import OffsetsFile, guard_by, read_access_keys, serve_slaves
+from reput.jobs.sockets.connection import tls_mode
+from reput.store_format.discover.config import Offsets
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
+from reput.store_format.release.settings import SettingError
 from tests import golden_stores
+from tests.broker.serving.served import message, served
+from tests.broker.writer.stores import TINY
 from tests.jobs.sockets.asked import TOPIC, Asked, opened
 from tests.jobs.sockets.asking import Peer, pull, request
 from tests.jobs.sockets.popping import ack, pop
 from tests.jobs.sockets.serving import Serving
+from tests.jobs.sockets.tls_client import MADE, put_files
 
-TLS = Path(__file__).parent / "tls"  # made by openssl req -x509 -newkey ec, for a hundred years
 FIELDS = {"topic": "T", "b": "2", "a": "1", "AccessKey": "reader"}
 
 
@@ -44,47 +55,75 @@ def test_a_signature_is_what_rocketmq_signs() -> None:
     assert signed_by({**signed, "_UNIQUE_KEY_QUERY": "true"}, b"body", "12345678")
 
 
-def test_a_replayed_signature_lets_nothing_else_through() -> None:
-    """As ACL 1.0 has no number that is used once, the same request again is answered again."""
-    asked = Asked(opened())
-    asked.broker.guards.append(guard_by({"reader": "12345678", "other": "87654321"}))
-    caught = {"topic": TOPIC, "queueId": "0", "AccessKey": "reader"}
-    caught["Signature"] = signature(caught, b"", "12345678")
-
-    def code(body: bytes = b"", **more: str) -> int:
-        return asked.ask(RequestCode.GET_MAX_OFFSET, body=body, **(caught | more)).code
-
-    assert [code() for _ in range(3)] == [ResponseCode.SUCCESS] * 3
-    for more in ({"queueId": "1"}, {"topic": "Other"}, {"AccessKey": "other"}, {"x": "1"},
-                 {"Signature": caught["Signature"].lower()}, {"Signature": ""}):  # fmt: skip
-        assert code(**more) == ResponseCode.NO_PERMISSION
-    assert code(b"{}") == ResponseCode.NO_PERMISSION
+KEYS = {"reader": "12345678"}
 
 
-def keys_file(folder: Path, text: str, mode: int = 0o600) -> str:
+def read(folder: Path, content: bytes, mode: int = 0o600) -> dict[str, str]:
     path = folder / "keys.yml"
-    path.write_text(text)
+    path.write_bytes(content)
     path.chmod(mode)
-    return str(path)
+    return read_access_keys(str(path))
+
+
+def why(body: bytes = b"", /, **fields: Any) -> str | None:
+    """Why a request is refused; None: it is not. No guard looks at the broker or the caller."""
+    nobody = Caller(1, "10.0.0.1:5000", "127.0.0.1:9876", 0)
+    said = guard_by(KEYS)(cast(Broker, None), request(11, body=body, **fields), nobody)
+    assert said is None or said.code == ResponseCode.NO_PERMISSION
+    return said and said.remark
+
+
+def signed(secret: str, body: bytes, **fields: str) -> dict[str, Any]:
+    """AclUtils.calSignature: HMAC-SHA1 over the values by their names, and the body."""
+    content = "".join(fields[name] for name in sorted(fields)).encode() + body
+    digest = hmac.new(secret.encode(), content, hashlib.sha1).digest()
+    return {**fields, "Signature": base64.b64encode(digest).decode()}
+
+
+@pytest.mark.parametrize(("lines", "keys"), [
+    ("accessKey: a\nsecretKey: b", {"a": "b"}),
+    ("accessKey: 'a'\r\nsecretKey: \"b#c\"\r\n", {"a": "b#c"}),
+    ("accounts:\n  - accessKey: a # who\n    secretKey: b\n    admin: false", {"a": "b"}),
+    ("accessKey: a#b # who\nsecretKey: c#d", {"a#b": "c#d"}),
+    ("# accessKey: no\naccessKey: a\ntopicPerms:\n- T=DENY\nsecretKey: b", {"a": "b"}),
+    ("accessKey: a\nsecretKey: b\naccessKey: c\nsecretKey: b", {"a": "b", "c": "b"}),
+    ("accessKey: \u00e9\nsecretKey: 1", {"\u00e9": "1"})])  # fmt: skip
+def test_pairs_of_lines_are_read_and_all_else_is_not(tmp_path, lines, keys) -> None:
+    assert read(tmp_path, lines.encode()) == keys
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    (b"accessKey: a\n\xff", "is not text in UTF-8"),
+    (b"#" * ((1 << 20) + 1), "more than 1048576 bytes"),
+    (b"secretKey: hidden\n", "line 1: .* do not alternate"),
+    (b"accessKey: a\nsecretKey: hidden\nsecretKey: hidden\n", "line 3: .* do not alternate"),
+    (b"accessKey: a\nsecretKey: has hidden blanks\n", "with its secretKey"),
+    (b"accessKey: a\nsecretKey: b\naccessKey: a\nsecretKey: hidden\n", "accessKey"),
+    (b"", "with its secretKey")])  # fmt: skip
+def test_what_is_no_list_of_keys_is_told_without_them(tmp_path, content: bytes, said: str) -> None:
+    with pytest.raises(StoreError, match=said) as error:
+        read(tmp_path, content)
+    assert "hidden" not in str(error.value)
+
+
+def test_a_request_is_let_through_by_its_key_s_signature_alone() -> None:
+    assert why(b"body", **signed("12345678", b"body", AccessKey="reader", topic="T")) is None
+    assert why() == "No accessKey is configured"
+    assert why(AccessKey="n" * 99) == f"No acl config for {'n' * 64}"
+    failed = "Check signature failed for accessKey=reader"
+    assert why(AccessKey="reader") == failed
+    assert why(b"other", **signed("12345678", b"body", AccessKey="reader")) == failed
+    assert why(**signed("87654321", b"", AccessKey="reader")) == failed
+    for secret in ("no account", "", "12345678"):
+        fields = signed(secret, b"", AccessKey="other")
+        assert why(**fields) == "No acl config for other"
 
 
 def test_access_keys_are_read_from_a_file_of_their_owner(tmp_path: Path) -> None:
-    text = (
-        'accounts:\n- accessKey: one\n  secretKey: "a b"\n\naccessKey: two # mine\nsecretKey: c\n'
-    )
-    with pytest.raises(StoreError, match="alternate"):  # no blanks in a key
-        read_access_keys(keys_file(tmp_path, text))
-    text = text.replace("a b", "ab")
-    assert read_access_keys(keys_file(tmp_path, text)) == {"one": "ab", "two": "c"}
     for mode in (0o640, 0o604, 0o620, 0o602):
         with pytest.raises(StoreError, match="chmod 600") as error:
-            read_access_keys(keys_file(tmp_path, text, mode))
-        assert "ab" not in str(error.value).replace(str(tmp_path), "")
-    for wrong in ("", "accessKey: one\n", "secretKey: x\naccessKey: y\n",
-                  "accessKey: a\naccessKey: b\nsecretKey: c\n",
-                  "accessKey: a\nsecretKey: b\naccessKey: a\nsecretKey: c\n"):  # fmt: skip
-        with pytest.raises(StoreError, match="accessKey"):
-            read_access_keys(keys_file(tmp_path, wrong))
+            read(tmp_path, b"accessKey: one\nsecretKey: hidden\n", mode)
+        assert "hidden" not in str(error.value)
     os.mkfifo(tmp_path / "fifo", 0o600)
     with pytest.raises(StoreError, match="is not a file"):
         read_access_keys(str(tmp_path / "fifo"))
@@ -92,20 +131,13 @@ def test_access_keys_are_read_from_a_file_of_their_owner(tmp_path: Path) -> None
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Words for `reput serve`; the key is the owner's alone."""
-    folder = tmp_path_factory.mktemp("tls")
-    for name in ("cert.pem", "key.pem"):
-        shutil.copy(TLS / name, folder / name)
-    (folder / "key.pem").chmod(0o600)
+    """Words for `reput serve`."""
+    folder = put_files(tmp_path_factory.mktemp("tls"))
     return ["--tls-cert", str(folder / "cert.pem"), "--tls-key", str(folder / "key.pem")]
 
 
 def test_what_is_no_certificate_is_refused(certificate: list[str], tmp_path: Path) -> None:
     _, cert, _, key = certificate
-    assert tls_mode(cert, key, False).begin(b"\x16\x03\x01") is not None
-    assert tls_mode(cert, key, False).begin(b"\0\0\0\x20") is None
-    with pytest.raises(PlainRefused):
-        tls_mode(cert, key, True).begin(b"\0\0\0\x20")
     with pytest.raises(StoreError, match="do not fit"):
         tls_mode(key, key, False)
     (tmp_path / "key.pem").write_bytes(Path(key).read_bytes())
@@ -128,7 +160,7 @@ class TlsPeer(Peer):
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
-        context = ssl.create_default_context(cafile=str(TLS / "cert.pem"))
+        context = ssl.create_default_context(cafile=str(MADE / "cert.pem"))
         self.socket: socket.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")
 
 
@@ -274,3 +306,72 @@ def test_a_disk_that_is_full_is_reported_and_tried_again(tmp_path: Path) -> None
     tick(10_000)
     assert (folder / "offsets.json").exists()
     assert len(notes) == 1
+
+
+# --- Committed offsets beside a store: what the file says goes before what the store says.
+STORE: Offsets = {("g", "T"): {0: 7, 1: 8}, ("g", "U"): {0: 1}}
+
+
+def over(path: Path, content: str, notes: Notes | None = None) -> Offsets:
+    path.write_text(content)
+    return OffsetsFile(str(path), ()).over(STORE, notes or Notes())
+
+
+def test_without_offsets_of_the_file_a_group_is_where_the_store_has_it(tmp_path: Path) -> None:
+    file = OffsetsFile(str(tmp_path / "no.json"), ())
+    assert file.over(STORE, Notes()) == STORE
+    assert not (tmp_path / "no.json").exists()
+    notes = Notes()
+    assert over(tmp_path / "o", '{"offsetTable":{"T@g":[],"nogroup":{"0":1}}}', notes) == STORE
+    assert len(notes.lines) == 1
+
+
+@pytest.mark.parametrize(
+    "rest", ["", "{}", "null}", "[1]}", "7}", '{"T@g":{"0":1}', "{" + '"a":{' * 100_000]
+)
+def test_a_file_that_was_cut_or_changed_is_refused_and_stays(tmp_path: Path, rest: str) -> None:
+    content = '{"offsetTable":' + rest
+    with pytest.raises(StoreError, match=r"o: has no offsetTable; it is left as it is"):
+        over(tmp_path / "o", content)
+    assert (tmp_path / "o").read_text() == content
+
+
+# --- `reput serve --ha-listen`: the log goes to slaves, all of it, while clients are served.
+HERE = ("127.0.0.1", 0)
+SETTINGS = {name: str(value) for name, value in TINY.items()}
+
+
+def words(store: Path, at: int | None = None, follow: bool = False) -> argparse.Namespace:
+    return argparse.Namespace(store=f"{store}/", rocketmq="5.3.3", at=at, follow=follow)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Asked:
+    return served(tmp_path / "store", [message(0)])
+
+
+def test_slaves_get_the_log_from_where_they_are(tmp_path: Path, asked: Asked) -> None:
+    said: list[str] = []
+    stop = serve_slaves(words(tmp_path / "store"), HERE, SETTINGS, asked.broker, said.append)
+    address = asked.broker.slaves_at
+    assert address is not None
+    assert said[0] == f"slaves get the log at 127.0.0.1:{address[1]}"
+    raw = (tmp_path / f"store/commitlog/{0:020d}").read_bytes()
+    size = struct.unpack_from(">i", raw)[0]
+    with socket.create_connection(address, 5.0) as peer:
+        peer.sendall(struct.pack(">q", 0))
+        file = peer.makefile("rb")
+        assert struct.unpack(">qi", file.read(12)) == (0, size)
+        assert file.read(size) == raw[:size]
+        stop()
+    with pytest.raises(OSError, match=r"refused|reset"):
+        socket.create_connection(address, 5.0)
+
+
+def test_a_store_as_it_once_was_or_without_a_log_has_no_slaves(tmp_path, asked) -> None:
+    with pytest.raises(SettingError, match="sends all of the log: not with --at"):
+        serve_slaves(words(tmp_path / "store", at=0), HERE, SETTINGS, asked.broker, print)
+    assert asked.broker.slaves_at is None
+    with pytest.raises(StoreError):
+        serve_slaves(words(tmp_path / "none"), HERE, SETTINGS, asked.broker, print)
+    assert asked.broker.slaves_at is None

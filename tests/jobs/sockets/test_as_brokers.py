@@ -53,9 +53,8 @@ def test_routes_are_those_of_a_real_name_server(tmp_path: Path) -> None:
     given = {"brokerName": NAME, "brokerClusterName": NAME}
     caught = json.loads((Path(__file__).parents[2] / "broker/wire/frames.json").read_text())
     theirs = [bytes.fromhex(row["hex"]) for row in caught if row.get("asked") == "105"]
-    for raw, version in zip(
-        theirs, (479, 0), strict=False
-    ):  # one that reads standard JSON, and not
+    # one that reads standard JSON, and not
+    for raw, version in zip(theirs, (479, 0), strict=False):
         body = raw[8 + int.from_bytes(raw[5:8], "big") :]
         address = re.search(rb"127.0.0.1:[0-9]+", body)
         assert address is not None

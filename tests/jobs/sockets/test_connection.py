@@ -117,12 +117,3 @@ def test_only_a_handshake_begins_with_its_byte(mode: TlsMode, first: int) -> Non
     with pytest.raises(PlainRefused):
         enforcing.begin(bytes([first, 0x16]))
     assert enforcing.begin(b"\x16\x03") is not None
-
-
-@pytest.mark.parametrize("missing", ["cert.pem", "key.pem"])
-def test_a_file_that_is_missing_is_named(missing: str, files: Path, tmp_path: Path) -> None:
-    place = {name: files / name for name in ("cert.pem", "key.pem")}
-    place[missing] = tmp_path / missing
-    with pytest.raises(FileNotFoundError) as error:
-        tls_mode(str(place["cert.pem"]), str(place["key.pem"]), False)
-    assert error.value.filename == str(tmp_path / missing)

@@ -7,7 +7,7 @@ import pytest
 from reput.broker.serving import clients, groups
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.sockets.asked import TOPIC, Asked, opened, said
-from tests.jobs.sockets.asking import HAS_SUBSCRIPTION
+from tests.jobs.sockets.asking import HAS_SUBSCRIPTION, pull
 
 COMMIT = 1  # PullSysFlag.FLAG_COMMIT_OFFSET
 GROUP = "g12"  # of the golden store's consumerOffset.json, in Live2
@@ -49,12 +49,10 @@ def test_a_new_group_begins_where_a_broker_lets_it(asked: Asked) -> None:
 
 
 def test_a_pull_tells_how_far_its_group_has_come(asked: Asked) -> None:
-    fields = {
-        "consumerGroup": "g", "topic": TOPIC, "queueId": 0, "queueOffset": 40, "maxMsgNums": 2,
-        "commitOffset": 33, "subscription": "*", "suspendTimeoutMillis": 0}  # fmt: skip
-    asked.ask(RequestCode.PULL_MESSAGE, **fields, sysFlag=HAS_SUBSCRIPTION)
+    fields = pull(TOPIC, 0, 40, 2, commitOffset=33).fields
+    asked.ask(RequestCode.PULL_MESSAGE, **fields)
     assert asked.broker.offsets.query("g", TOPIC, 0) == -1
-    asked.ask(RequestCode.PULL_MESSAGE, **fields, sysFlag=HAS_SUBSCRIPTION | COMMIT)
+    asked.ask(RequestCode.PULL_MESSAGE, **{**fields, "sysFlag": HAS_SUBSCRIPTION | COMMIT})
     assert asked.broker.offsets.query("g", TOPIC, 0) == 33
     assert asked.broker.offsets.query_pulled("g", TOPIC, 0) == 42
     assert asked.broker.given.total == 4
@@ -89,15 +87,13 @@ def members(asked: Asked, group: str) -> list[str]:
 def test_an_expression_cannot_keep_all_others_waiting(asked: Asked) -> None:
     long = " OR ".join(["a = 'x'"] * 2900)
     asked.heartbeat(1, "sql", TOPIC, sql=long)
-    pull = {
-        "consumerGroup": "sql", "topic": TOPIC, "queueId": 0, "queueOffset": 0,
-        "maxMsgNums": (1 << 31) - 1, "sysFlag": 0, "commitOffset": 0, "subVersion": 0,
-    }  # fmt: skip
-    found = asked.ask(RequestCode.PULL_MESSAGE, **pull)
+    most = (1 << 31) - 1
+    fields = pull(TOPIC, 0, 0, most, consumerGroup="sql", sysFlag=0, subVersion=0).fields
+    found = asked.ask(RequestCode.PULL_MESSAGE, **fields)
     assert found.code == ResponseCode.PULL_RETRY_IMMEDIATELY
     assert 0 < int(found.fields["nextBeginOffset"]) < 300  # it goes on with the next pull
     asked.heartbeat(2, "longer", TOPIC, sql=long + long)
-    refused = asked.ask(RequestCode.PULL_MESSAGE, **{**pull, "consumerGroup": "longer"})
+    refused = asked.ask(RequestCode.PULL_MESSAGE, **{**fields, "consumerGroup": "longer"})
     assert refused.code == ResponseCode.FILTER_DATA_NOT_EXIST
 
 

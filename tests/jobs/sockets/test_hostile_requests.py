@@ -12,6 +12,7 @@ import pytest
 from reput.broker.serving.handlers import HANDLERS
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.jobs.sockets.asked import TOPIC, Asked, opened
+from tests.jobs.sockets.asking import pull
 from tests.seeds import seeds
 
 _NAMES = (
@@ -95,11 +96,7 @@ def test_numbers_beyond_all_bounds_are_refused_and_answers_are_json(asked: Asked
 
 @pytest.mark.parametrize("queue", [-1, 4, 1 << 31, -(1 << 63)])
 def test_queues_that_are_none_are_refused_as_a_broker_does(asked: Asked, queue: int) -> None:
-    fields = {
-        "consumerGroup": "g", "topic": TOPIC, "queueId": queue, "queueOffset": 0, "maxMsgNums": 1,
-        "sysFlag": 4, "subscription": "*", "commitOffset": 0, "suspendTimeoutMillis": 0,
-    }  # fmt: skip
-    found = asked.ask(RequestCode.PULL_MESSAGE, **fields)
+    found = asked.ask(RequestCode.PULL_MESSAGE, **pull(TOPIC, queue, 0).fields)
     assert found.code == ResponseCode.INVALID_PARAMETER
     assert f"queueId[{queue}] is illegal" in (found.remark or "")
     stats = asked.ask(RequestCode.QUERY_CONSUME_QUEUE, topic=TOPIC, queueId=queue, index=0, count=1)
@@ -108,10 +105,7 @@ def test_queues_that_are_none_are_refused_as_a_broker_does(asked: Asked, queue: 
 
 @pytest.mark.parametrize("group", ["", "a/b", "a b", "x" * 256, "../..", "\0", "%s\n"])
 def test_a_group_that_is_none_gets_nothing(asked: Asked, group: str) -> None:
-    fields = {
-        "consumerGroup": group, "topic": TOPIC, "queueId": 0, "queueOffset": 0, "maxMsgNums": 1,
-        "sysFlag": 4, "subscription": "*", "commitOffset": 0, "suspendTimeoutMillis": 0,
-    }  # fmt: skip
+    fields = pull(TOPIC, 0, 0, consumerGroup=group).fields
     found = asked.ask(RequestCode.PULL_MESSAGE, **fields)
     assert found.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     asked.heartbeat(1, group, TOPIC)

@@ -224,7 +224,6 @@ def test_a_pull_by_tags_goes_through_so_many_entries(growing: Growing) -> None:
 def test_long_records_go_from_the_file(growing: Growing) -> None:
     growing.writer.close()
     path = growing.path / "long"
-    long = Growing.__new__(Growing)
     settings = writer_settings_from(
         {**SIZES, "mappedFileSizeCommitLog": "1048576"}, release="5.3.3"
     )
@@ -233,7 +232,6 @@ def test_long_records_go_from_the_file(growing: Growing) -> None:
     ) as writer:
         for n in range(6):
             writer.append(Message("T", b"body %d\x01" % n + bytes(40_000 if n % 3 else 10), 0))
-    long.path = path
     broker = open_broker(ServedSource(str(path), "5.3.3", SIZES), lambda _: None)
     assert bodies(broker) == list(range(6))
     with Serving(path) as serving, Peer(serving.address) as peer:

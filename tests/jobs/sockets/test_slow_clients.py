@@ -106,10 +106,8 @@ def test_the_time_of_a_frame_or_a_handshake_begins_with_its_first_byte(key: Path
 
 @pytest.mark.parametrize("piece", [1, 4, 5, 100, 1 << 16])
 def test_a_part_of_a_record_of_tls_is_half_way(piece: int, key: Path) -> None:
-    client, server = (
-        Client(),
-        tls_mode(str(key / "cert.pem"), str(key / "key.pem"), False).begin(b"\x16"),
-    )
+    mode = tls_mode(str(key / "cert.pem"), str(key / "key.pem"), False)
+    client, server = Client(), mode.begin(b"\x16")
     assert server is not None
     client.handshake(server, piece)
     assert not server.is_half_way

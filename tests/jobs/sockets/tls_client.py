@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reput.jobs.sockets.connection import Tls
 
-MADE = Path(__file__).parent / "tls"
+MADE = Path(__file__).parent / "tls"  # by openssl req -x509 -newkey ec, for a hundred years
 
 
 def put_files(folder: Path) -> Path:

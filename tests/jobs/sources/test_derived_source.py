@@ -47,9 +47,8 @@ def test_queues_are_chosen_by_topic() -> None:
     one = table(ConsumeQueueSource, store, subscribe=topics[1], columns="topic,size")
     assert set(one["topic"].to_pylist()) == {topics[1]}
     assert one.column_names == ["topic", "size"]
-    assert table(ConsumeQueueSource, store, subscribePattern=".*", minPartitions=50).num_rows == (
-        whole.num_rows
-    )
+    every = table(ConsumeQueueSource, store, subscribePattern=".*", minPartitions=50)
+    assert every.num_rows == whole.num_rows
 
 
 def test_each_entry_of_each_index_file_is_a_row() -> None:
@@ -80,8 +79,7 @@ def test_what_is_wrong_is_named_and_a_store_without_files_has_no_row(tmp_path: P
     assert table(ConsumeQueueSource, tmp_path).num_rows == 0  # a folder is none of its files
 
 
-# --- Queue and index files as streams: stores that grow, limits, checkpoints, files that are
-# gone.
+# --- Queue and index files as streams: stores that grow, limits, checkpoints, files that go.
 ALL = ReadAllAvailable()
 KINDS = [ConsumeQueueSource, IndexFileSource]
 KEYS = {ConsumeQueueSource: ("topic", "queueId", "queueOffset"), IndexFileSource: ("file", "entry")}
@@ -123,9 +121,10 @@ def flat(batches: list[Rows]) -> Rows:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_broker_appends_comes_once(kind: Any, tmp_path: Path) -> None:
-    store, at, found = tmp_path / "store", {}, []
+    store, at, found, first = tmp_path / "store", {}, [], 0
     for count in (50, 130, 7, 300):
-        made(store, count, first=sum((50, 130, 7, 300)[: (50, 130, 7, 300).index(count)]))
+        made(store, count, first=first)
+        first += count
         batches, at = drained(kind, stream(kind, store), at)
         found += batches
         assert flat(found) == whole(kind, store)

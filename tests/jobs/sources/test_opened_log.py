@@ -7,26 +7,21 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.sources.opened_log import (
-    checked_start,
     cut,
     end_of_log,
-    log_now,
     offset_after,
     parts_log,
     place_of,
     plan_of,
 )
 from reput.jobs.sources.options import EARLIEST, LATEST, SourceOptions
-from reput.store_format.discover.purpose import READ
-from reput.store_format.discover.store import discover, store_at
 from reput.store_format.faults import SALVAGE, DamageFound, StoreError
-from reput.store_format.files.protocol import ANY_TIME
-from reput.store_format.release.profiles import RELEASES, UnknownRelease
+from reput.store_format.release.profiles import RELEASES
 from reput.udfs.table.log_parts import LogParts
 from tests import golden_stores
 from tests.built import write_log
 from tests.damaged import SEGMENT, Damaged, damaged, messages
-from tests.in_process import STORE, as_text, storage_of
+from tests.in_process import STORE, as_text
 from tests.jobs.found import found
 from tests.logs import build_log, small
 
@@ -81,16 +76,6 @@ def test_parts_cover_the_written_segments_once_and_in_order(wanted: int | None) 
     assert len(parts) >= (wanted or 2)
 
 
-def test_a_part_is_walked_from_its_start_only_where_a_record_begins_there() -> None:
-    log = opened(damaged())
-    for known, first in ((False, 0), (True, 500)):
-        parts = cut(log, 500, SEGMENT + 300, 1, 1, known)
-        assert [tuple(part) for part in parts] == [
-            (0, first, 500, SEGMENT), (1, SEGMENT, SEGMENT, SEGMENT + 300)]  # fmt: skip
-    assert cut(log, 700, 700, 1, 1) == []
-    assert cut(log, 2 * SEGMENT, 3 * SEGMENT, 1, 1) == []
-
-
 def test_the_end_is_behind_the_last_whole_record() -> None:
     for log in (damaged(), with_spare()):
         assert end_of_log(opened(log), 0) == end(log)
@@ -115,23 +100,12 @@ def test_the_end_is_behind_the_last_whole_record() -> None:
     assert end_of_log(opened(log, passing), 0) == end(log)
 
 
-def test_so_many_records_on_is_the_next_ones_place() -> None:
-    log = damaged()
-    parts, last = opened(log), end(log)
-    for start, rows in ((0, 1), (3, 4), (0, 59), (58, 1)):
-        assert offset_after(parts, log.places[start], rows, last) == log.places[start + rows]
-    assert offset_after(parts, log.places[5], 0, last) == log.places[5]
-    assert offset_after(parts, 0, 60, last) == last
-    assert offset_after(parts, 0, 1000, last) == last
-    assert offset_after(parts, 0, 20, log.places[7]) == log.places[7]
-    assert offset_after(parts, 0, 8, log.places[7] + 5) == log.places[7] + 5
-
-
 def test_reading_begins_at_the_first_record_at_or_after_a_place() -> None:
     log = damaged()
     parts = opened(log)
     last_of_first = max(at for at in log.places if at < SEGMENT)
     assert place_of(parts, EARLIEST) == 0
+    assert offset_after(parts, log.places[5], 0, end(log)) == log.places[5]
     assert place_of(parts, LATEST) == end(log)
     for said, place in ((0, 0), (1, log.places[1]), (log.places[9], log.places[9]),
                         (last_of_first + 1, SEGMENT), (end(log), 2 * SEGMENT),
@@ -143,37 +117,8 @@ def test_reading_begins_at_the_first_record_at_or_after_a_place() -> None:
         assert place_of(parts, said) == 2 * SEGMENT
 
 
-@pytest.mark.parametrize(("start", "why"),
-                         [(SEGMENT - 1, "the log begins at 4096: 1 bytes were deleted"),
-                          (3 * SEGMENT + 1, "it is another log, or was cut")])  # fmt: skip
-def test_a_place_that_the_log_lacks_is_refused_or_gone_on_from(start: int, why: str) -> None:
-    log = damaged(start=SEGMENT)
-    parts = opened(log)
-    for there in (SEGMENT, 2 * SEGMENT, 3 * SEGMENT):
-        assert checked_start(parts, there) == there
-    with pytest.raises(StoreError, match=why):
-        checked_start(parts, start)
-    assert checked_start(replace(parts, may_miss=True), start) == SEGMENT
-
-
-def test_a_growing_log_is_listed_anew() -> None:
-    log = damaged()
-    storage = storage_of(log.log)
-    plan = found(log.log, storage).plan
-    parts = parts_log(plan, OPTIONS, True, grows=True)
-    assert {segment.state.mtime for segment in parts.segments} == {ANY_TIME}
-    storage.files[f"{STORE}/commitlog/{2 * SEGMENT:020d}"] = bytes(SEGMENT)
-    now = log_now(plan, parts)
-    assert [segment.start for segment in now.segments] == [0, SEGMENT, 2 * SEGMENT]
-    assert replace(now, segments=parts.segments) == parts
-
-
 def test_a_log_of_an_unknown_release_is_read_as_the_newest(tmp_path: Path) -> None:
     store = write_log(tmp_path / "store", build_log(small.messages(3), small.SEGMENT))
-    at = store_at(str(store), None, small.SETTINGS)
-    assert discover(at, READ).release == RELEASES[-1]
-    with pytest.raises(UnknownRelease):
-        discover(at._replace(rocketmq="1.2.3"), READ)
     plan = plan_of(SourceOptions(str(store), settings=small.SETTINGS))
     assert plan.profile.release == RELEASES[-1]
     with pytest.raises(StoreError):

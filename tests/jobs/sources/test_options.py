@@ -4,7 +4,6 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.types import (
     ArrayType,
@@ -23,38 +22,23 @@ from reput.jobs.sources.options import OptionError, arrow_schema, said_first, sp
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.release.settings import SettingError
-from reput.udfs.table.columns import BY_NAME, COLUMNS, PAIRS, TEXTS
+from reput.udfs.table.columns import BY_NAME, COLUMNS
 from tests.damaged import damaged, messages
-from tests.jobs.sources.reading import places, table, write
+from tests.jobs.sources.reading import places, write
 
 BAD = (
     ({"onDamage": "explode"}, "option onDamage='explode': expected one of fail, skip, salvage"),
-    (
-        {"columns": "topic,bodi"},
-        "option columns='topic,bodi': expected names of columns .* of topic, queueId",
-    ),
+    ({"columns": "topic,bodi"}, "option columns='topic,bodi': expected names .* of topic, queueId"),
     ({"columns": "topic,topic"}, "option columns="),
-    (
-        {"startingOffsets": "soon"},
-        "option startingOffsets='soon': expected earliest, latest, a physical",
-    ),
-    ({"startingOffsets": "-5"}, "option startingOffsets='-5'"),
+    ({"startingOffsets": "soon"}, "option startingOffsets='soon': expected earliest, latest, a ph"),
     ({"startingOffsets": "latest"}, "startingOffsets=latest: a batch"),
-    (
-        {"maxOffsetsPerTrigger": "0"},
-        "option maxOffsetsPerTrigger='0': expected a number of 1 or more",
-    ),
+    ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger='0': expected a number of 1 or"),
     ({"maxOffsetsPerTrigger": "5"}, "is for a stream; a batch takes endingOffsets"),
     ({"failOnDataLoss": "maybe"}, "option failOnDataLoss='maybe': expected true or false"),
     ({"subscribePattern": "("}, "option subscribePattern='.': expected a regular expression"),
-    (
-        {"subscribePattern": "a)|(?:b"},
-        "option subscribePattern='.*': expected a regular expression",
-    ),
     ({"subscribe": " , "}, "option subscribe=' , ': expected topics"),
     ({"subscribe": "A", "subscribePattern": "B"}, "give one of them"),
     ({"startingTimestamp": "today"}, "option startingTimestamp='today': expected milliseconds"),
-    ({"minPartitions": "none"}, "option minPartitions='none'"),
     ({"onDamge": "fail"}, "option ondamge='fail': no such option; did you mean onDamage?"),
     ({"zzz": "1"}, "no such option; known: path, rocketmq, columns"),
     ({"path": ""}, "option path: give the store's root"),
@@ -62,17 +46,12 @@ BAD = (
     ({"schema": "kafka", "columns": "body"}, "of key, value, topic, partition, offset, timestamp"),
     ({"subscribe": "A", "assign": "{}"}, "options subscribe and assign: give one of them"),
     ({"assign": "A"}, "option assign='A': expected {\"Topic\": "),
-    ({"assign": '{"A": 1}'}, "option assign="),
     ({"assign": '{"A": [null, [1]]}'}, "option assign="),
     ({"assign": '{"A": [0]}', "endingOffsets": '{"A": {"1": 9}}'}, "'A', queue 1: assign lacks it"),
-    (
-        {"subscribe": "A", "startingOffsets": '{"B": {"0": 9}}'},
-        "'B' has offsets .* subscribe lacks",
-    ),
+    ({"subscribe": "A", "startingOffsets": '{"B": {"0": 9}}'}, "'B' has offs.* subscribe lacks"),
     ({"startingOffsets": '{"A": {"0": -1}}'}, "option startingOffsets: -1 of A, queue 0: expected"),
     ({"endingOffsets": '{"A": {"0": -2}}'}, "option endingOffsets: -2 of A"),
     ({"startingOffsetsByTimestamp": '{"A": {"0": -2}}'}, "option startingOffsetsByTimestamp: -2"),
-    ({"startingOffsets": '{"A": {"0": true}}'}, "option startingOffsets="),
     ({"startingOffsets": '{"A": {"0": 9223372036854775808}}'}, "option startingOffsets="),
     ({"endingOffsetsByTimestamp": '{"A": [5]}'}, "option endingOffsetsByTimestamp="),
 )
@@ -131,10 +110,9 @@ def test_an_errors_sentence_comes_before_its_traceback(error: Exception, first: 
 
 
 # --- The schema of a source: its columns or the chosen ones, or a user's that says no more.
-def test_all_columns_have_their_types_and_comments_in_order(tmp_path: Path) -> None:
+def test_all_columns_have_their_types_and_comments_in_order() -> None:
     schema = spark_schema(BY_NAME, None)
     assert schema.names == [each.field.name for each in COLUMNS]
-    assert all(each.comment for each in COLUMNS)
     assert [each.metadata["comment"] for each in schema.fields] == [c.comment for c in COLUMNS]
     assert {each.name: each.nullable for each in schema.fields} == {
         each.field.name: each.field.nullable for each in COLUMNS
@@ -146,26 +124,8 @@ def test_all_columns_have_their_types_and_comments_in_order(tmp_path: Path) -> N
     assert schema["properties"].dataType == MapType(
         StringType(), StringType(), valueContainsNull=False
     )
-    assert table(write(damaged(messages(3)).log, tmp_path), columns="size, topic").column_names == [
-        "size", "topic"]  # fmt: skip
-    schema = spark_schema(BY_NAME, ("size", "topic"))
-    assert schema.names == ["size", "topic"]
+    assert spark_schema(BY_NAME, ("size", "topic")).names == ["size", "topic"]
     assert spark_schema(BY_NAME, ()).names == []
-
-
-def test_batches_have_the_arrow_types_of_their_columns() -> None:
-    made = arrow_schema(spark_schema(BY_NAME, None), BY_NAME)
-    assert made.names == [each.field.name for each in COLUMNS]
-    for each in COLUMNS:
-        assert made.field(each.field.name).nullable == each.field.nullable
-        if each.field.type not in (TEXTS, PAIRS):
-            assert made.field(each.field.name).type == each.field.type
-    assert made.field("keys").type.value_type == pa.string()
-    assert made.field("storeTimestamp").type == pa.timestamp("us", "UTC")
-    schema = StructType([StructField("size", IntegerType()), StructField("topic", StringType())])
-    made = arrow_schema(schema, BY_NAME)
-    assert made.names == ["size", "topic"]
-    assert made.field("size").nullable
 
 
 @pytest.mark.parametrize(("field", "why"), [

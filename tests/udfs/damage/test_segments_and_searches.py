@@ -15,12 +15,11 @@ from reput.store_format.files.protocol import FileState
 from reput.store_format.log.rules import RecordRules
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.udfs.damage import searches
-from reput.udfs.damage.searches import FindFalseTransactions, FindNewest, FindTorn, Missed
+from reput.udfs.damage.searches import FindFalseTransactions, FindTorn, Missed
 from reput.udfs.damage.segments import DamagedSegment, MapSegments
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging
-from tests.damaged import SEGMENT, SETTINGS, START, Damaged, damaged, messages
+from tests.damaged import SEGMENT, SETTINGS, Damaged, damaged, messages
 from tests.in_process import as_text, rebuild_log
 from tests.logs.encoder import properties
 from tests.memory_storage import MemoryStorage
@@ -48,19 +47,6 @@ def mapped(log: Damaged, number: int = 0, cut: int = SEGMENT, **more: Any) -> tu
 
 def ranges(row: Row, staging: Staging) -> list[tuple[int, int, DamageKind, Fault]]:
     return [damage[:4] for damage in read_ranges(staging, row["run"])]
-
-
-def test_the_driver_is_told_how_far_it_has_come_and_after_the_most_ranges_it_gives_up() -> None:
-    log = damaged(messages(20))
-    for n in (3, 7, 11):
-        log.flip(n, MAGIC)
-    assert [mapped(log, most_ranges=most)[0]["given_up"] for most in (2, 3, 4)] == [
-        True, True, False,
-    ]  # fmt: skip
-    log = damaged(messages(20))
-    log.flip(3, MAGIC)
-    row, staging = mapped(log)
-    assert f"staging/{row['run']}.{SEGMENT}.1.past" in staging.storage.files  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -121,22 +107,6 @@ def test_it_must_be_the_missed_message_between_its_neighbours(asked, is_found) -
     assert bool(found(log, missed(log, **asked))) == is_found  # type: ignore[arg-type]
 
 
-def test_each_missed_message_is_found_once_in_its_segment_whatever_is_damaged_before_it() -> None:
-    log = log_with(*((n, SYS_FLAG, PREPARED) for n in (OF - 1, OF, OF + 1)))
-    others = [missed(log, queue=n, offset=each) for n, each in ((0, 7), (1, 6))]
-    places = [place for place, *_ in found(log, missed(log), *others)]
-    assert places == log.places[OF - 1 : OF + 2]
-    log = log_with((OF - 2, 4, 0), (OF, SYS_FLAG, PREPARED))
-    assert [place for place, *_ in found(log, missed(log))] == [log.places[OF]]
-    last = max(n for n, place in enumerate(damaged(messages(60)).places) if place < SEGMENT)
-    log = log_with(*((n, SYS_FLAG, PREPARED) for n in (last, last + 1)))
-    asked = [missed(log, queue=n % 3, offset=n // 3, after=last - 3, before=last + 4)
-             for n in (last, last + 1)]  # fmt: skip
-    for segment in (0, 1):
-        places = [place for place, *_ in found(log, *asked, segment=segment)]
-        assert places == [log.places[last + segment]]
-
-
 # --- Whether live records follow the damage: then a rebuild is refused.
 def test_live_records_behind_a_stale_stretch_are_seen() -> None:
     """All stretches of a split are looked at, not the first one behind the damage alone."""
@@ -189,37 +159,3 @@ def test_zeros_of_a_whole_sector_are_a_lost_one(place: int, length: int, found: 
     changed = log()
     changed.put(place, bytes(length))
     assert torn(changed) == found
-
-
-def test_a_last_record_that_ends_in_zeros_was_written_in_part_if_the_broker_was_killed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(searches, "_WINDOW_BYTES", SIZE + 100)
-    changed = log()
-    for number in range(4):
-        changed.put(number * SIZE + SIZE - 9, bytes(9))
-    assert (torn(changed), torn(changed, killed=True)) == ([], [3000])
-    assert torn(changed, START + 4, killed=True) == []  # the checkpoint knows of it
-
-
-def test_only_what_was_not_durable_is_torn_from_the_start_up_to_the_first_fault() -> None:
-    changed = log()
-    changed.put(3584, bytes(416))
-    found = {durable: torn(changed, durable) for durable in (START + 3, START + 4)}
-    assert found == {START + 3: [3000], START + 4: []}
-    assert torn(changed, start=2000) == [3000]
-    changed.flip(2, 4)
-    assert torn(changed) == []
-
-
-@pytest.mark.parametrize(
-    ("times", "end", "newest"),
-    [((5, 9, 7, 1), 4, 9), ((5, 9, 7, 1), 1, 5), ((-5, -9, -7, -8), 4, -5), ((5, 9, 7, 1), 0, 0)],
-)
-def test_the_newest_record_need_not_be_the_last(times, end, newest) -> None:
-    changed = log()
-    for number, time in enumerate(times):
-        changed.put(number * SIZE + 56, time.to_bytes(8, "big", signed=True))
-    storage, (segment, *_) = stored(changed)
-    look = FindTorn(storage, segment, 0, end * SIZE, RecordRules(True, True), Checkpoint())
-    assert rows_of(FindNewest(look), 0) == [{"timestamp": newest}]

@@ -1,18 +1,17 @@
 """Index files as witnesses: a record or its entry is damaged where hash or second disagree."""
 
-import json
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from reput.store_format.damage.queue_ends import Losses, SegmentLoss
-from reput.store_format.damage.queue_findings import Gap, Renumbering
+from reput.store_format.damage.queue_ends import Losses
+from reput.store_format.damage.queue_findings import Renumbering
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import INDEX_MESSAGE
 from reput.store_format.release.settings import settings_from
-from reput.udfs.damage.witnesses import FINDINGS, CompareIndex, SearchQueues, joined
+from reput.udfs.damage.witnesses import CompareIndex, SearchQueues, joined
 from reput.udfs.rebuild.index import IndexFiles
 from reput.udfs.staging import HASHES, MESSAGES, RUN, Staging
 from tests.logs.index_bytes import pack_index
@@ -83,63 +82,13 @@ def test_a_file_that_disagrees_with_many_of_its_entries_is_no_witness(wrong, wit
     assert found(entries) == (places if witness else [])
 
 
-def test_each_file_is_asked_alone_gaps_are_lines_of_a_file_and_findings_are_joined() -> None:
-    older, newer = with_entry(3, (32, 300, 3, 0)), with_entry(4, (42, 400, 4, 0))
-    assert found(older, newer) == [(400, KEYS)]
-    assert found(older, newer, number=1) == [(300, KEYS)]
-    assert found(older, room=ROOM + 1) == []
-    (row,), task = search(LOST, most=1, lines=True)
-    raw = task.files.staging.storage.read_bytes(f"staging/{row['lines']}")
-    lines = [json.loads(line) for line in raw.splitlines()]
-    assert [line["queue_id"] for line in lines] == [0, 1, 2]
-    assert lines[0] == {"type": "missing", **vars(gap(0))}
-    assert joined([row, {**row, "lines": ""}]).gap_lines == (row["lines"],)
-    files, rows = staged([(0, 0), (1, SIZE)])
-    given = pa.RecordBatch.from_pylist([dict(row) for row in rows], RUN)
-    assert list(SearchQueues(files, LOST, 9, lines=True)(iter([given]))) == []
-    assert len(files.staging.storage.files) == 1  # type: ignore[attr-defined]
-    assert joined([]).of(Gap) == []
-    (row,), _ = search(LOST, most=1)
-    both = joined([row, row])
-    assert both.of(Gap) == [gap(1), gap(1)]
-    assert (both.gaps_unlisted, both.positions_unlisted) == (4, 4)
-
-
 @pytest.mark.parametrize("count", [-1, 0, 1, 3, 4, ROOM, 1 << 30])
 def test_no_more_entries_are_read_than_are_counted_or_there(count: int) -> None:
     asked = found(with_entry(3, (32, 300, 3, 0)), count=count)
     assert asked == ([(300, KEYS)] if count > 3 else [])
 
 
-# --- What queues lost, and how the findings of all tasks become one: the first are listed.
-Row = dict[str, Any]
-
-
-def lost(*ranges: tuple[int, int]) -> Losses:
-    total = sum(length for _, length in ranges)
-    return Losses((SegmentLoss(0, 1 << 40, "", ranges, total),) if ranges else (), True)
-
-
-# each queue misses its offset 2, between records at these places
-AROUND = [(5000, 6000), (1000, 2000), (3000, 4000)]
-LOST = lost(*((after + SIZE, 1000 - SIZE) for after, _ in sorted(AROUND)))
-
-
-def search(losses: Losses, most: int = 100, **more: Any) -> tuple[list[Row], SearchQueues]:
-    runs = [[(0, after - SIZE), (1, after), (3, before), (4, before + SIZE)]
-            for after, before in AROUND]  # fmt: skip
-    files, rows = staged(*runs)
-    made = [{**row, "queue_id": number, "part": 0} for number, row in enumerate(rows)]
-    task = SearchQueues(files, losses, most, **more)
-    batches = list(task(iter(pa.Table.from_pylist(made, RUN).to_batches(2))))
-    assert all(batch.schema == FINDINGS for batch in batches)
-    return [row for batch in batches for row in batch.to_pylist()], task
-
-
-def gap(queue: int) -> Gap:
-    return Gap("T", queue, False, 2, 1, *AROUND[queue])
-
-
+# --- The findings of tasks become one: the first are listed.
 @pytest.mark.parametrize(("most", "unlisted"), [(1, 1), (2, 0)])
 def test_records_with_another_queue_offset_are_listed_and_counted_too(most, unlisted) -> None:
     """Those that follow contradict the first one, which counts as the one before them."""
@@ -147,7 +96,7 @@ def test_records_with_another_queue_offset_are_listed_and_counted_too(most, unli
     files, rows = staged(*runs)
     made = [{**row, "queue_id": number} for number, row in enumerate(rows)]
     given = pa.Table.from_pylist(made, RUN).to_batches()
-    (row,) = [row for batch in SearchQueues(files, lost(), most)(iter(given))
+    (row,) = [row for batch in SearchQueues(files, Losses((), True), most)(iter(given))
               for row in batch.to_pylist()]  # fmt: skip
     wanted = [Renumbering("T", n, 4, 1, at, 9, True) for n, at in ((1, 1000), (0, 5000))]
     assert joined([row]).of(Renumbering) == wanted[:most]

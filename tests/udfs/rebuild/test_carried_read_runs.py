@@ -54,18 +54,6 @@ def read(storage: Storage, runs: list[tuple[int, int, int]], size: int) -> list[
     return [row.tobytes() for row in read_runs(files, split, at, count, size)]
 
 
-def test_items_come_in_the_order_asked_for_and_a_read_ends_with_its_split() -> None:
-    runs = [(3, 40, 1), (0, 2000, 2), (3, 0, 2), (0, 7, 1), (0, 3000, 1)]
-    assert read(Storage(), runs, 20) == [
-        OTHER[40:60], FILE[2000:2020], FILE[2020:2040], OTHER[:20], OTHER[20:40], FILE[7:27],
-        FILE[3000:3020],
-    ]  # fmt: skip
-    storage = Storage()
-    assert read(storage, [(0, 0, 1), (3, 8, 1)], 8) == [FILE[:8], OTHER[8:16]]
-    assert storage.reads == [("a.entries", 0, 8), ("b.entries", 8, 8)]
-    assert read(Storage(), [(0, len(FILE) - 8, 1)], 8) == [FILE[-8:]]
-
-
 @pytest.mark.parametrize(("gap", "reads"), [
     (0, [("a.entries", 8, 16)]), (1024, [("a.entries", 8, 16 + 1024)]),
     (1025, [("a.entries", 8, 8), ("a.entries", 16 + 1025, 8)]),

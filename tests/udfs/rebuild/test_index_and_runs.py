@@ -1,33 +1,26 @@
-"""Index files from puts in staging, byte for byte as docs/formats/indexfile.md says."""
+"""Where index files begin early, what becomes of their pieces, and a queue's runs in staging."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from reput.store_format.damage.queue_ends import GAP_COUNT, all_offsets, place_of
 from reput.store_format.derived.index_header import NO_HEADER, IndexHeader
-from reput.store_format.dispatch.scan import place_rules
-from reput.store_format.layouts import BATCH_QUEUE_ENTRY, INDEX_MESSAGE, QUEUE_ENTRY
-from reput.store_format.release.profiles import profile
+from reput.store_format.layouts import INDEX_MESSAGE
 from reput.udfs.rebuild import index as index_tasks
-from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
-from reput.udfs.rebuild.runs import LAST_LIFE, ListRuns, Lives
-from reput.udfs.staging import BUILT, CHAINED, HASHES, MESSAGES, RUN, RUNS, Staging
+from reput.udfs.rebuild.index import IndexFiles
+from reput.udfs.rebuild.runs import LAST_LIFE, Lives
+from reput.udfs.staging import HASHES, MESSAGES, Staging
 from tests.memory_storage import MemoryStorage
 from tests.store_format.damage.staged import staged
 
 SLOTS, ROOM = 4, 5  # so a file has four entries
-NEWEST, EVERY = 0, 1 << 62
 Message = tuple[int, int, list[int]]  # place, time, hashes of its keys
 FIVE = [(100, 10_000, [1, 2]), (200, 11_000, [3, 5, 5]), (300, 11_500, [7])]
 
 
-def index(
-    *runs: list[Message], ranges: int = 1, every: int = NEWEST, empty: int = 1, room: int = ROOM
-) -> IndexFiles:
+def index(*runs: list[Message], room: int = ROOM) -> IndexFiles:
     storage, ends = MemoryStorage(), [0]
     for number, messages in enumerate(runs):
         hashes = [h if n else ~h for *_, keys in messages for n, h in enumerate(keys)]
@@ -36,20 +29,7 @@ def index(
         storage.files[f"s/{number}{MESSAGES}"] = places.tobytes()
         ends.append(ends[-1] + len(hashes))
     names = tuple(map(str, range(len(runs))))
-    return IndexFiles(
-        Staging(storage, "s"), names, tuple(ends[1:]), SLOTS, room, ranges, every, empty
-    )
-
-
-def rows_of(task: Any, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    made = list(task(iter([pa.RecordBatch.from_pylist(rows)])))
-    assert {batch.schema for batch in made} <= {BUILT, CHAINED}
-    return [row for batch in made for row in batch.to_pylist()]
-
-
-def built(files: IndexFiles, number: int = 0) -> tuple[dict[str, Any], bytes]:
-    (row,) = rows_of(BuildWhole(files), [{"id": number}])
-    return row, files.staging.storage.read_bytes(f"s/{row['name']}")
+    return IndexFiles(Staging(storage, "s"), names, tuple(ends[1:]), SLOTS, room, 1, 0, 1)
 
 
 def head(begin: int, end: int, entries: int) -> IndexHeader:
@@ -80,18 +60,6 @@ def test_early_files_are_cut_there_and_the_rest_by_their_room() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("ranges", [1, 2, 3, 4, 7])
-def test_the_bytes_are_the_same_for_any_number_of_ranges(ranges: int) -> None:
-    files = index(FIVE[:1], [], FIVE[1:], ranges=ranges)
-    chained = rows_of(ChainRanges(files), [{"id": each} for each in range(2 * ranges)])
-    assert [row["file"] for row in chained] == [0] * ranges + [1] * ranges
-    assert sum(row["puts"] for row in chained) == 6
-    for row in rows_of(MergeRanges(files), chained):
-        whole, raw = built(index(FIVE[:1], [], FIVE[1:]), row["number"])
-        assert files.staging.storage.read_bytes(f"s/{row['name']}") == raw
-        assert {**row, "name": ""} == {**whole, "name": ""}
-
-
 def test_a_piece_stays_as_it_is_while_the_next_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_tasks, "_PUTS_A_READ", 1)
     files = index(FIVE)
@@ -116,48 +84,14 @@ def test_a_piece_that_cannot_be_written_fails_the_task(failing: int) -> None:
 
 # --- A queue's runs in staging: read, and numbered as docs/formats/consumequeue.md says.
 MOST = (1 << 63) - 1
-Numbers = list[int]
 
 
-def places(offsets: Numbers) -> list[tuple[int, int]]:
+def places(offsets: list[int]) -> list[tuple[int, int]]:
     """Records of 100 bytes with these queueOffsets, one behind the other."""
     return [(offset, 1000 + 100 * number) for number, offset in enumerate(offsets)]
 
 
-@pytest.mark.parametrize(("offsets", "gaps", "copies", "after", "skipped", "at_end"), [
-    ([7, 8, 9], [], None, 10, 0, False),
-    ([9], [], None, 8, 0, False),  # the next position, whatever its queueOffset is
-    ([0], [], None, 8, 0, False), ([6, 7, 8], [], [0, 1, 1], 9, 1, False),
-    ([7, 3, 8], [], [1, 0, 1], 9, 1, False), ([7, 8, 8], [], [1, 1, 0], 9, 1, True),
-    ([5, 6], [], [0, 0], 7, 2, True), ([7, 0, 1], [], [1, 1, 0], 9, 1, True),
-    ([7, 10], [(1, 2)], [1, 3], 11, 0, False), ([9], [(0, 2)], [3], 10, 0, False),
-    ([9, 7, 12], [(0, 2), (2, 2)], [3, 0, 3], 13, 1, False),
-])  # fmt: skip
-def test_entries_go_to_the_next_position_unless_their_offset_is_lower(
-    offsets: Numbers, gaps: Numbers, copies: Numbers | None, after: int, skipped: int, at_end: bool
-) -> None:
-    files, (row,) = staged(places(offsets))
-    found = files.number(row, 7, np.array(gaps, GAP_COUNT))
-    assert (None if found.copies is None else found.copies.tolist()) == copies
-    assert (found.after, found.skipped, found.skips_at_end) == (after, skipped, at_end)
-
-
-def test_a_message_there_already_is_left_out_not_before_4_2_0_and_what_is_skipped_noted() -> None:
-    files, (row,) = staged([(7, 1000), (9, 1000), (10, 1100)])
-    found = files.number(row, 7, np.array([], GAP_COUNT))
-    assert found.copies is not None
-    assert (found.copies.tolist(), found.after, found.skipped) == ([1, 0, 1], 9, 0)
-    files, (row,) = staged(places([7, 3, 8]))
-    old = replace(files, rules=place_rules(profile("4.1.0")))
-    assert old.number(row, 7, np.array([], GAP_COUNT))[:4] == (None, 10, 0, False)
-    files, (row,) = staged(places([7, 3, 3]), batch=5)
-    assert files.number(row, 1, np.array([], GAP_COUNT))[:4] == (None, 4, 0, False)
-    entries = files.entries(row, 1, 3).view(BATCH_QUEUE_ENTRY)
-    assert entries["baseOffset"].tolist() == [3, 3]
-    assert (files.entries_a_file(True), files.file_bytes(True)) == (1, 46)
-    files, rows = staged(places([4, 5, 6]), places([7, 8]))
-    files = replace(files, lives=Lives(remade=LAST_LIFE))
-    assert files.living(rows) == (rows, 0)
+def test_what_is_skipped_is_noted_with_the_records_around_it_and_a_shift() -> None:
     files, (row,) = staged(places([7, 8, 8, 11, 12, 0]))
     found = files.number(row, 7, np.array([], GAP_COUNT))
     assert found.odd == (8, -1, 1200, 11, 9, 1300, 0, 11, 1500)
@@ -178,24 +112,10 @@ def test_decided_offsets_stand_before_the_log_s_own(offsets, decided, found) -> 
     assert files.offsets(told).tolist() == found
 
 
-def test_offsets_wrap_parts_of_runs_are_read_and_runs_listed_of_splits_that_have_some() -> None:
+def test_offsets_wrap_as_in_java() -> None:
     files, (row,) = staged(places([0, 1, 2]))
     wrapping = {**row, "first": MOST, "decided": 1, "decided_from": 4}
     assert files.offsets(wrapping).tolist() == [4, -MOST - 1, -MOST]
-    files, (_, row) = staged(places([0, 1]), places([2, 3, 4]))
-    assert files.entries(row, 1, 3).view(QUEUE_ENTRY)["physicalOffset"].tolist() == [1100, 1200]
-    assert files.entries(row, 2, 2).size == 0
-    assert [replace(files, queue_file_bytes=size).entries_a_file(False)
-            for size in (100, 101, 119, 120, 121)] == [5, 6, 6, 6, 7]  # fmt: skip
-    row = {**dict.fromkeys(RUN.names, 0), "topic": "T", "batch": False}
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, RUN) as stream:
-        stream.write_batch(pa.RecordBatch.from_pylist([row, {**row, "part": 1}], RUN))
-    storage = MemoryStorage({f"s/a{RUNS}": sink.getvalue().to_pybytes()})
-    ids = pa.RecordBatch.from_pydict({"id": [1, 3]})
-    (batch,) = ListRuns(Staging(storage, "s"), {3: "a"})(iter([ids]))
-    assert batch.schema.equals(RUN, check_metadata=True)
-    assert batch["part"].to_pylist() == [0, 1]
 
 
 @pytest.mark.parametrize("batch", [0, 1])

@@ -12,28 +12,30 @@ import pytest
 from reput.store_format.filter.filters import Filter
 from reput.store_format.filter.rows import Match, Verdicts
 from reput.store_format.log.record import Record
-from reput.store_format.log.rules import NO_CHECKS, RecordRules
-from reput.store_format.log.walk import Step, Walk
-from reput.udfs.table import columns, log_parts
-from tests.logs.damage import record_places
-from tests.logs.encoder import Message, build_log, encode, properties
+from reput.store_format.log.walk import Step
+from reput.udfs.table import columns
+from tests.logs.encoder import Message, encode, properties
 from tests.udfs.table.parts import log_of, part
 
 FEW = pa.schema([columns.SCHEMA.field(name) for name in ("topic", "queueOffset")])
 TOPICS = ("A", "TBW102", "B", "rmq_sys_x", "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys", "A",
           "SCHEDULE_TOPIC_XXXX", "a_rmq_sys_x")  # fmt: skip
-OWN = (1, 3, 4, 7)
-MESSAGES = [
-    Message(topic, queue_offset=n, body=b"body %d" % n, properties=properties(("n", str(n))))
-    for n, topic in enumerate(TOPICS)
-]
 
 
-def found(choice: columns.Choice = columns.EVERYTHING, **more: Any) -> list[int]:
-    log = log_of(MESSAGES)
-    batches = list(columns.batches_of(log, part(log), choice, FEW, **more))
+@pytest.mark.parametrize(("choice", "kept", "own"), [
+    (columns.EVERYTHING, [0, 2, 5, 6, 8], [4]),
+    (columns.Choice(topics=("A", "rmq_sys_x")), [0, 6], [1]),
+    (columns.Choice(topics=("TBW102",)), [], [1]), (columns.Choice(topics=("B",)), [2], [0]),
+    (columns.Choice(topics=()), [], []),
+])  # fmt: skip
+def test_chosen_messages_of_brokers_own_topics_are_counted_and_left_out(choice, kept, own) -> None:
+    log, left = log_of([Message(topic, queue_offset=n) for n, topic in enumerate(TOPICS)]), []
+    batches = list(columns.batches_of(
+        log, part(log), choice, FEW, system_topics=False, left=left.append
+    ))  # fmt: skip
     assert all(batch.schema == FEW and batch.num_rows for batch in batches)
-    return [n for batch in batches for n in batch["queueOffset"].to_pylist()]
+    assert [n for batch in batches for n in batch["queueOffset"].to_pylist()] == kept
+    assert left == own
 
 
 class EvenOnes(Filter):
@@ -55,17 +57,15 @@ class EvenOnes(Filter):
         return record.queue_offset % 2 == 0
 
 
-@pytest.mark.parametrize(("choice", "kept", "own"), [
-    (columns.EVERYTHING, [0, 2, 5, 6, 8], [4]),
-    (columns.Choice(topics=("A", "rmq_sys_x")), [0, 6], [1]),
-    (columns.Choice(topics=("TBW102",)), [], [1]), (columns.Choice(topics=("B",)), [2], [0]),
-    (columns.Choice(topics=()), [], []),
-])  # fmt: skip
-def test_chosen_messages_of_brokers_own_topics_are_counted_and_left_out(choice, kept, own) -> None:
-    left: list[int] = []
-    assert found(choice, system_topics=False, left=left.append) == kept
-    assert left == own
-    assert set(found(choice)) - set(kept) <= set(OWN)
+def test_a_filter_is_asked_of_what_it_cannot_judge_by_its_marks() -> None:
+    wanted = EvenOnes()
+    log = log_of([
+        Message(queue_offset=n, body=b"body %d" % n, properties=properties(("n", str(n))))
+        for n in range(9)
+    ])  # fmt: skip
+    (batch,) = columns.batches_of(log, part(log), columns.EVERYTHING, FEW, wanted)
+    assert batch["queueOffset"].to_pylist() == [1, 2, 4, 6, 8]
+    assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
 
 
 # --- Which rows of a window are wanted: by topic and by time.
@@ -80,15 +80,7 @@ MESSAGES_LOG = [
 
 @pytest.fixture(scope="module")
 def rows() -> columns.StepRows:
-    raw = np.frombuffer(build_log(MESSAGES_LOG, 4096)[0], np.uint8)
-
-    def read(at: int, buffer: Any) -> None:
-        buffer[:] = raw[at : at + len(buffer)]
-
-    rules = RecordRules(True, True)
-    walk = Walk(read, len(raw), rules, NO_CHECKS, np.empty(len(raw), np.uint8))
-    step = next(walk.steps(0, len(raw)))
-    return columns.StepRows(step, None, rules, True, lambda at, length: b"")
+    return rows_of(*MESSAGES_LOG)
 
 
 @pytest.mark.parametrize(("choice", "numbers"), [
@@ -101,6 +93,9 @@ def rows() -> columns.StepRows:
     (columns.Choice(since=START + 1, until=START + 3), [1, 2]),
 ])  # fmt: skip
 def test_wanted_rows(rows, choice, numbers) -> None:
+    topics = ["A", "AB", "B"]
+    assert columns.EVERYTHING.of_topics(topics) == topics
+    assert columns.Choice(topics=("B", "A"), pattern="A|AB").of_topics(topics) == ["A"]
     found = choice.numbers(rows)
     assert (None if found is None else found.tolist()) == numbers
 
@@ -117,30 +112,6 @@ def test_a_pattern_matches_a_whole_topic(text: str, pattern: str, matches: bool)
 def test_words_that_are_no_pattern_are_an_error(words: str) -> None:
     with pytest.raises(pa.ArrowInvalid):
         columns.whole_matches(pa.array([""]), words)
-
-
-def test_all_rows_come_or_those_wanted_and_it_says_what_was_read_and_what_damage_takes() -> None:
-    there = ["A", "AB", "B"]
-    assert columns.EVERYTHING.of_topics(there) == there
-    assert columns.Choice(topics=("B", "A"), pattern="A|AB").of_topics(there) == ["A"]
-    assert found() == list(range(9))
-    assert found(columns.Choice(topics=("A", "B")), wanted=EvenOnes()) == [2, 6]
-    assert found(columns.Choice(topics=())) == []
-    wanted = EvenOnes()
-    assert found(wanted=wanted) == [1, 2, 4, 6, 8]
-    assert wanted.asked == [(n, str(n), b"body %d" % n) for n in range(2, 9)]
-    reached: list[int] = []
-    assert found(columns.Choice(topics=()), reached=reached.append) == []
-    assert reached[-1] > record_places(build_log(MESSAGES, 1 << 14))[-1]
-    log, told = log_of(MESSAGES, on_damage="skip"), list[str]()
-    raw = bytearray(log.storage.files["log/0"])
-    place = record_places(build_log(MESSAGES, 1 << 14))[2]
-    raw[place + 4] ^= 1
-    log.storage.files["log/0"] = bytes(raw)
-    batches = list(columns.batches_of(log, part(log), columns.EVERYTHING, FEW, tell=told.append))
-    assert [n for batch in batches for n in batch["queueOffset"].to_pylist()] == [0, 1]
-    assert len(told) == 1
-    assert str(place) in told[0]
 
 
 # --- A window's rows as columns: what docs/source.md promises of each, for plain and odd records.
@@ -169,7 +140,7 @@ def column(name: str, *messages: Message, **more: Any) -> list[Any]:
     return made
 
 
-def test_a_record_with_everything_or_nothing_and_odd_rows_stand_where_they_stood() -> None:
+def test_a_record_with_everything_or_nothing_is_a_row() -> None:
     (row,) = columns.batch_of(rows_of(Message(), ODD, chosen=[1]), columns.SCHEMA).to_pylist()
     assert row == {
         "topic": "é", "queueId": -1, "queueOffset": 1 << 40, "physicalOffset": 92,
@@ -186,22 +157,9 @@ def test_a_record_with_everything_or_nothing_and_odd_rows_stand_where_they_stood
     (row,) = columns.batch_of(rows_of(Message()), columns.SCHEMA).to_pylist()
     absent = ("tags", "uniqueKey", "keys", "properties", "body", "bodyCRC")
     assert [row[name] for name in absent] == [None, None, [], [], b"", 0]
-    twice = Message(properties=properties(("a", "1"), ("b", "2"), ("a", "3")))
-    many = Message(properties=properties(*((f"n{n}", f"v{n}") for n in range(100))))
-    plain = [Message(properties=properties(("p", str(n)))) for n in range(3)]
-    found = column("properties", plain[0], twice, plain[1], many, plain[2])
-    assert found[::2] == [[("p", "0")], [("p", "1")], [("p", "2")]]
-    assert found[1] == [("a", "3"), ("b", "2")]
-    assert found[3] == [(f"n{n}", f"v{n}") for n in range(100)]
-    assert column("tags", *plain[:1], ODD, ODD, *plain[:2]) == [None, "a||b", "a||b", None, None]
     hosts = column("bornHost", Message(), ODD, Message(), ODD)
     assert hosts == ["127.0.0.1:10911", "[2001:db8::1]:10911"] * 2
-    asked = pa.schema([("size", pa.int64()), ("topic", pa.large_string()), ("queueId", pa.int32())])
-    batch = columns.batch_of(rows_of(Message(), ODD), asked)
-    assert batch.schema == asked
-    assert batch["topic"].to_pylist() == ["T", "é"]
     assert columns.batch_of(rows_of(Message(), chosen=[]), columns.SCHEMA).num_rows == 0
-    assert [each.field.name for each in columns.COLUMNS] == columns.SCHEMA.names
 
 
 @pytest.mark.parametrize("name", ["storeTimestamp", "bornTimestamp"])
@@ -215,24 +173,9 @@ def test_a_time_before_year_1_or_after_9999_is_null_and_its_number_stays(name: s
     assert column(f"{name}Millis", *messages) == times
 
 
-@pytest.mark.parametrize(("version", "tags"), [("4.9.0", None), ("4.9.1", "a\1b")])
-def test_properties_are_split_as_the_release_splits_them(version: str, tags: str | None) -> None:
-    message = Message(properties=b"TAGS\1a\1b\2")
-    assert column("tags", message, version=version) == [tags]
-    assert column("properties", message, version=version) == [[("TAGS", tags)] if tags else []]
-
-
-def test_bodies_of_any_length_are_whole_also_those_longer_than_a_window(monkeypatch) -> None:
+def test_bodies_of_any_length_are_whole() -> None:
     bodies = [bytes(range(length)) for length in (31, 0, 32, 33, 1, 63, 64, 65, 200)]
     assert column("body", *(Message(body=each) for each in bodies)) == bodies
-    monkeypatch.setattr(log_parts, "WINDOW_BYTES", 512)
-    body = bytes(range(256)) * 4
-    log = log_of([Message(body=b"first"), Message(body=body), Message(body=b"last")])
-    found = [
-        columns.StepRows(step, None, log.rules.records, True, log.body).column("body").to_pylist()
-        for step in log.steps(part(log))
-    ]
-    assert [each for some in found for each in some] == [b"first", body, b"last"]
 
 
 # --- Messages of a query as an Arrow table: the source's columns, with each time once.

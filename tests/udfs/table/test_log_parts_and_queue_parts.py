@@ -9,12 +9,12 @@ import pytest
 
 from reput.jobs.opening.questions import open_store
 from reput.store_format.dispatch.scan import scan_rules
-from reput.store_format.faults import DamageFound, StoreChanged
+from reput.store_format.faults import DamageFound
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.udfs.table import log_parts, queue_parts
+from reput.udfs.table import queue_parts
 from reput.udfs.table.log_parts import LogPart, LogParts, live_behind
 from reput.udfs.table.queue_parts import QueuedParts, TopicQueue
 from tests.damaged import SEGMENT, SETTINGS, START, Damaged, damaged, messages
@@ -27,7 +27,6 @@ from tests.store_format.fate.logs import SmallLog
 from tests.udfs.table.parts import log_of, part
 
 RULES = scan_rules(profile("5.3.3"), settings_from(as_text(SETTINGS)), ())
-BODY = 88  # where a record's body begins
 
 
 def parts(log: Damaged, on_damage: str = "fail", **more: bool) -> LogParts:
@@ -47,40 +46,6 @@ def read(log: LogParts, number: int = 0, start: int = 0, stop: int | None = None
 
 def in_segment(places: Sequence[int], number: int) -> list[int]:
     return [place for place in places if place // SEGMENT == number]
-
-
-def test_each_record_is_of_the_part_it_starts_in_and_a_task_gets_the_rest() -> None:
-    log = damaged(messages(100))
-    whole = parts(log)
-    third = log.places[2]
-    for cut in (third - 1, third, third + 1):
-        first, rest = read(whole, 0, 0, cut), read(whole, 0, cut)
-        assert first + rest == in_segment(log.places, 0)
-        assert (third in first) == (cut > third)
-    log = parts(damaged(messages(100)))
-    assert len(log.segments) == 3
-    few, part = log.around(LogPart(1, SEGMENT, SEGMENT, 2 * SEGMENT))
-    assert ([s.start for s in few.segments], part.segment) == ([SEGMENT, 2 * SEGMENT], 0)
-    salvaging = parts(damaged(messages(100)), "salvage")
-    assert salvaging.around(part._replace(segment=1)) == (salvaging, part._replace(segment=1))
-    log = damaged(messages(100))
-    found = parts(log)
-    before = len(in_segment(log.places, 0))
-    assert found.last_time(0) is None
-    assert found.last_time(1) == START + before - 1
-    assert found.queues_before(0) == {}
-    last = {("T", n % 3): n // 3 for n in range(before)}
-    assert {key: each.last for key, each in found.queues_before(1).items()} == last
-
-
-@pytest.mark.parametrize(("on_damage", "kept"), [("skip", [0, 1, 2]), ("salvage", [0, 1, 2, 4, 5])])
-def test_behind_damage_the_segment_is_skipped_or_salvaged(on_damage: str, kept: list[int]) -> None:
-    log = damaged(messages(100))
-    log.flip(3, 4)  # of its magic number
-    found = parts(log, on_damage)
-    assert read(found)[: len(kept)] == [log.places[n] for n in kept]
-    assert (len(read(found)) == 3) == (on_damage == "skip")
-    assert read(found, 1) == in_segment(log.places, 1)
 
 
 def test_damage_fails_only_from_its_place_on_and_stale_records_before_it_are_left_out() -> None:
@@ -108,41 +73,12 @@ def test_damage_fails_only_from_its_place_on_and_stale_records_before_it_are_lef
         assert read(found, 1, 0, cut) + read(found, 1, cut) == live
 
 
-@pytest.mark.parametrize(
-    ("on_damage", "kept"), [("fail", None), ("skip", False), ("salvage", True)]
-)
-def test_a_wrong_body_is_damage_where_bodies_are_checked(on_damage: str, kept: bool | None) -> None:
-    log = damaged(messages(100))
-    log.flip(3, BODY)
-    assert log.places[3] in read(parts(log, on_damage))
-    checked = parts(log, on_damage, check_body=True)
-    if kept is None:
-        with pytest.raises(DamageFound, match="bodyCRC does not match"):
-            read(checked)
-    else:
-        places = read(checked)
-        assert (log.places[3] in places) is kept
-        assert log.places[4] in places
-
-
-def test_a_log_ends_at_zeros_unless_a_later_segment_is_written_and_may_not_lack_one() -> None:
-    log = damaged(messages(100))
-    assert read(parts(log), 2) == in_segment(log.places, 2)
-    end = log.places[4]
-    log.segments[0][end:] = bytes(SEGMENT - end)
-    with pytest.raises(DamageFound, match="but a later segment is written"):
-        read(parts(log))
-    for start in (SEGMENT, 2 * SEGMENT):
-        log.segments[start][:] = bytes(SEGMENT)
-    assert read(parts(log)) == log.places[:4]
-    assert not parts(log).is_written_from(1)
-    found = parts(damaged(messages(100)))
-    assert isinstance(found.storage, MemoryStorage)
-    del found.storage.files[f"log/{SEGMENT}"]
-    with pytest.raises((FileNotFoundError, StoreChanged)):
-        read(found, 1)
-    gone = LogParts(found.storage, found.segments, RULES, may_miss=True)
-    assert read(gone, 1) == []
+def test_a_task_gets_the_parts_segment_and_those_behind_it_unless_it_salvages() -> None:
+    log = parts(damaged(messages(100)))
+    few, part = log.around(LogPart(1, SEGMENT, SEGMENT, 2 * SEGMENT))
+    assert ([s.start for s in few.segments], part.segment) == ([SEGMENT, 2 * SEGMENT], 0)
+    salvaging = parts(damaged(messages(100)), "salvage")
+    assert salvaging.around(part._replace(segment=1)) == (salvaging, part._replace(segment=1))
 
 
 def told(log: LogParts) -> list[str]:
@@ -221,15 +157,6 @@ def test_a_sound_segment_has_its_records_from_the_offset_to_its_end_or_the_limit
     log = damaged()
     with pytest.raises(StopIteration):
         behind(log, (max(log.segments) // SEGMENT + 1) * SEGMENT)
-
-
-@pytest.mark.parametrize("number", [0, 7])
-def test_a_damaged_record_is_passed_over(number: int) -> None:
-    log = damaged()
-    log.flip(number, 1)  # totalSize is 1 << 16 more
-    left = [at for at in in_segment_records(log, 0) if at != log.places[number]]
-    assert behind(log, 0) == left
-    assert behind(log, log.places[number] + 1) == [at for at in left if at > log.places[number]]
 
 
 @pytest.mark.parametrize(("of", "left"), [("5.3.3", False), ("5.1.4", True)])
@@ -336,21 +263,6 @@ def read_queue_parts(made: QueuedParts, number: int = 0, start: int | None = Non
     return [place for step in steps for place in step.rows["physicalOffset"].tolist()], told
 
 
-def test_only_the_topic_s_records_are_read_in_the_log_s_order_in_windows_of_their_bytes(
-    monkeypatch,
-) -> None:
-    for number in (0, 1):
-        wanted = [place for place in OF_A if place // SEGMENT_QUEUE_PARTS == number]
-        assert read_queue_parts(log(), number) == (wanted, [])
-    assert read_queue_parts(log(), 0, OF_A[2], OF_A[4]) == (OF_A[2:4], [])
-    assert read_queue_parts(log(), 0, OF_A[2] + 1, OF_A[3]) == ([], [])
-    monkeypatch.setattr(log_parts, "WINDOW_BYTES", 2 * SIZE)
-    steps = [
-        step.rows["physicalOffset"].tolist() for step in log().steps(part(log(), 0, 0, OF_A[5]))
-    ]
-    assert steps == [OF_A[:2], OF_A[2:4], OF_A[4:5]]
-
-
 @pytest.mark.parametrize(("entry", "instead"), [
     (2, (OF_A[1], SIZE - 1, 0)), (3, (OF_A[3], 0, 0)), (3, (OF_A[3], -(1 << 31), 0)),
     (3, (OF_A[3] + 1, SIZE, 0)), (3, (OF_A[1], SIZE, 0)),
@@ -378,9 +290,7 @@ def test_the_entries_just_before_and_behind_the_part_are_checked_too(beside: int
     assert len(told) == 1
 
 
-def test_the_log_is_walked_where_the_topic_has_much_of_it_or_a_checked_body_is_wrong(
-    monkeypatch,
-) -> None:
+def test_the_log_is_walked_where_a_checked_body_is_wrong() -> None:
     for check in (False, True):
         made = log(check_body=check, on_damage="skip")
         files = made.storage.files
@@ -392,10 +302,3 @@ def test_the_log_is_walked_where_the_topic_has_much_of_it_or_a_checked_body_is_w
             [place for place in OF_A
              if place < SEGMENT_QUEUE_PARTS and not (check and place == OF_A[1])], 2 * check,
         )  # fmt: skip
-    whole = [place for place in PLACES if place < SEGMENT_QUEUE_PARTS]
-    few = len([place for place in OF_A if place < SEGMENT_QUEUE_PARTS])
-    monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT_QUEUE_PARTS // few)
-    assert read_queue_parts(log()) == (OF_A[:few], [])
-    monkeypatch.setattr(queue_parts, "WORTH_BYTES", SEGMENT_QUEUE_PARTS // few + 1)
-    found, (told,) = read_queue_parts(log())
-    assert (found, f"{few} records of the topic" in told) == (whole, True)

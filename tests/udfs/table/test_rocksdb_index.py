@@ -1,7 +1,6 @@
 """An index in RocksDB against the rows that the log gives: what is lost, extra, or other."""
 
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.memory_storage import MemoryStorage
 from tests.udfs.table.parts import log_of
-from tests.udfs.tables import rows_in, rows_of
+from tests.udfs.tables import rows_of
 
 HOUR = 472_222 * 3_600_000
 
@@ -106,11 +105,10 @@ def test_expired_messages_and_those_that_a_broker_writes_again_are_no_difference
     assert row["begin"] == min(p for p in (900, 1000, 1050, 1200) if p >= log_start)
 
 
-# --- Rows of an index in RocksDB as docs/formats/rocksdb.md has them, sorted over all splits.
+# --- Which messages have rows in an index in RocksDB.
 HOUR_INDEX = 3_600_000
 TIME = 472_222 * HOUR_INDEX + 5
 SEGMENT = 4096
-Run = dict[str, Any]
 
 
 def message(number: int, *pairs: tuple[str, str], **more: Any) -> Message:
@@ -118,31 +116,15 @@ def message(number: int, *pairs: tuple[str, str], **more: Any) -> Message:
     return Message(**{"store_timestamp": TIME, "properties": properties(*pairs, *unique), **more})
 
 
-def row(middle: str, place: int, time: int = TIME) -> tuple[bytes, bytes]:
-    key = (struct.pack(">q", time // HOUR_INDEX * HOUR_INDEX) + middle.encode()
-           + struct.pack(">q", place))  # fmt: skip
-    return key, struct.pack(">q", time)
-
-
-def listed(messages: list[Message], splits: int = 1) -> tuple[Staging, list[Run]]:
-    """RUN_OF_ROWS of a log that is cut into so many splits."""
+def listed(messages: list[Message]) -> tuple[Staging, tuple[dict[str, Any], ...]]:
+    """RUN_OF_ROWS of a log that is one split."""
     log = log_of(messages, SEGMENT)
-    places = record_places(build_log(messages, SEGMENT))
-    end = places[-1] + len(encode(messages[-1], 0))
-    starts = [n * SEGMENT // splits for n in range(splits)]
-    firsts = [next((place for place in places if place >= start), end) for start in starts]
-    stretches = tuple(zip(range(splits), firsts, [*firsts[1:], end], strict=True))
-    cut = Splits(list(log.segments), -(-SEGMENT // splits), SEGMENT)
-    staging = Staging(MemoryStorage(), "s")
-    task = module.ListIndexRows(log.storage, staging, cut, log.rules.records, True, stretches)
-    return staging, rows_of(task, *range(splits))
-
-
-def rows_made(messages: list[Message], start: bytes = b"", stop: bytes | None = None,
-            splits: int = 1) -> list[tuple[bytes, bytes]]:  # fmt: skip
-    staging, runs = listed(messages, splits)
-    rows = module.merged_rows(staging, tuple(runs), start, stop)
-    return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    end = record_places(build_log(messages, SEGMENT))[-1] + len(encode(messages[-1], 0))
+    cut, staging = Splits(list(log.segments), SEGMENT, SEGMENT), Staging(MemoryStorage(), "s")
+    task = module.ListIndexRows(
+        log.storage, staging, cut, log.rules.records, True, ((0, 0, end),)
+    )  # fmt: skip
+    return staging, tuple(rows_of(task, 0))
 
 
 @pytest.mark.parametrize(("more", "rows"), [
@@ -154,49 +136,14 @@ def rows_made(messages: list[Message], start: bytes = b"", stop: bytes | None = 
 ])  # fmt: skip
 def test_which_messages_have_rows(more: dict[str, Any], rows: int) -> None:
     made = [message(1, ("KEYS", "k"), ("TAGS", "t"), **more), message(2)]
-    assert len(rows_made(made)) == rows + 1
+    assert module.merged_rows(*listed(made), b"", None).num_rows == rows + 1
 
 
-def test_a_message_has_a_row_for_each_key_tags_and_unique_key_by_its_hour_rounded_down() -> None:
-    times = [HOUR_INDEX * 500_001, HOUR_INDEX * 500_001 - 1, HOUR_INDEX * 500_000]
-    made = [message(n, store_timestamp=time) for n, time in enumerate(times)]
-    places = record_places(build_log(made, SEGMENT))
-    assert rows_made(made) == [row(f"@T@U@u{n}@", places[n], times[n]) for n in (1, 2, 0)]
-    found = rows_made([message(1, ("KEYS", "b a  b"), ("TAGS", "x||y"), topic="é")])
-    assert found == [row("@é@K@a@u1@", 0), row("@é@K@b@u1@", 0), row("@é@T@x||y@u1@", 0),
-                     row("@é@U@u1@", 0)]  # fmt: skip
-
-
-@pytest.mark.parametrize("splits", [1, 2, 5])
-@pytest.mark.parametrize("a_run", [1, 1000])
-def test_a_range_of_keys_is_whole_however_the_log_is_cut(monkeypatch, splits, a_run) -> None:
-    monkeypatch.setattr(module, "_WINDOW_BYTES", SEGMENT)
-    monkeypatch.setattr(module, "_ROWS_A_RUN", a_run)
-    monkeypatch.setattr(module, "_ROWS_A_BATCH", 3)
-    made = [message(n, ("KEYS", f"k{n % 4}")) for n in range(20)]
-    places = record_places(build_log(made, SEGMENT))
-    whole = sorted(row(f"@T@{kind}@u{n}@", places[n])
-                   for n in range(20) for kind in (f"K@k{n % 4}", "U"))  # fmt: skip
-    assert rows_made(made, splits=splits) == whole
-    for start, stop in ((0, 7), (7, 8), (7, 7), (3, 30), (39, 40)):
-        stop_key = None if stop == 40 else whole[stop][0]
-        assert rows_made(made, whole[start][0], stop_key, splits) == whole[start:stop]
-    assert rows_made(made, whole[0][0] + b"\0", whole[2][0]) == whole[1:2]
-
-
-def test_a_run_says_what_it_holds_and_each_range_that_has_rows_is_a_table(tmp_path: Path) -> None:
-    staging, (run,) = listed([message(n, store_timestamp=TIME + n % 3) for n in range(4)])
-    assert (run["rows"], run["first_offset"], run["last_time"]) == (4, 0, TIME + 2)
-    assert run["last_offset"] == 3 * len(encode(message(0), 0))
-    assert run["ends"][-1] == len(staging.storage.read_bytes(f"s/{run['name']}"))
-    assert listed([Message()])[1] == []
+def test_each_range_that_has_rows_is_a_table() -> None:
     staging, runs = listed([message(n) for n in range(4)])
-    cuts = (row("@T@U@u2@", 0)[0], b"\x01")
-    made = rows_of(module.BuildIndexTables(staging, tuple(runs), cuts), 0, 1, 2)
+    keys = module.merged_rows(staging, runs, b"", None).column("key").to_pylist()
+    made = rows_of(module.BuildIndexTables(staging, runs, (keys[2], b"\x01")), 0, 1, 2)
     assert [each["rows"] for each in made] == [2, 2]
-    tables = {each["name"]: staging.storage.read_bytes(f"s/{each['name']}") for each in made}
-    names = [key.split(b"@")[3] for key, _ in rows_in(tables, tmp_path)]
-    assert names == [b"u0", b"u1", b"u2", b"u3"]
 
 
 @pytest.mark.parametrize(("firsts", "rows", "ranges", "most", "cuts"), [

@@ -13,9 +13,7 @@ from reput.jobs.converting import convert as convert_store
 from reput.jobs.converting import new_log
 from reput.jobs.converting.convert import wanted
 from reput.jobs.engines.local import local_engine
-from reput.jobs.opening.questions import open_store
 from reput.jobs.pipeline.job import find_store
-from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.discover.purpose import CONVERT
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.faults import StoreError
@@ -39,7 +37,6 @@ from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.logs import Log
 from tests.logs.encoder import Message, properties
 from tests.memory_storage import MemoryStorage
-from tests.store_format.log.dledger_stores import NAMES, unpack
 
 LOG = plain([Message("A", 0, n, b"%d" % n) for n in range(30)])
 
@@ -227,30 +224,3 @@ def test_nothing_is_published_of_a_log_that_changes(change, when, tmp_path, monk
             engine, str(store), str(tmp_path / "out"), rocketmq=golden.version, settings=settings
         )
     assert sorted(each.name for each in tmp_path.iterdir()) == ["store"]
-
-
-# --- A DLedger group's store becomes a plain one.
-def told(folder: Path, about: dict[str, Any]) -> list[tuple[Any, ...]]:
-    with open_store(str(folder), rocketmq=about["rocketmq"]) as store:
-        return [
-            (each.topic, each.queue_id, each.queue_offset, each.body(), each.properties)
-            for each in store.messages()
-        ]
-
-
-@pytest.mark.parametrize("splits", [1, 5])
-@pytest.mark.parametrize("name", NAMES)
-def test_the_messages_of_a_group(name: str, splits: int, tmp_path: Path) -> None:
-    folder, about = unpack(name, tmp_path / "group")
-    made, sizes = tmp_path / "made", as_text(about["sizes"])
-    segment = int(about["sizes"]["mappedFileSizeCommitLog"])
-    summary = convert(
-        Session(), str(folder), str(made), rocketmq=about["rocketmq"], settings=sizes,
-        cut=Cut(-(-segment // splits), 2, 2),
-    )  # fmt: skip
-    log = {int(path.name): path.read_bytes() for path in (made / "commitlog").iterdir()}
-    assert len(records(log)) == summary.messages
-    assert "enableDLegerCommitLog" not in summary.settings
-    before = told(folder, about)
-    assert before
-    assert told(made, about) == before

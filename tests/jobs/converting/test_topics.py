@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.release.setting_table import SettingError
 from tests.converted import PLAIN, SEGMENT, config, converted, encoded, plain, records_of
 from tests.in_process import OUTPUT, STORE, storage_of
 from tests.logs import Log
@@ -113,24 +112,6 @@ def test_a_new_name_stands_in_the_record_and_in_what_waits(new, crc, splits) -> 
     assert set(config(made, "consumerOffset")) == {f"{new}@g", "Other@g"}
     folders = {p.split("/")[2] for p in made.files if p.startswith(f"{OUTPUT}/consumequeue/")}
     assert folders == {new, "Other", "SCHEDULE_TOPIC_XXXX", "%RETRY%g"}
-
-
-@pytest.mark.parametrize(("words", "why"), [
-    ({"rename": {"A": "../../etc"}}, "only"), ({"rename": {"A": "B"}}, "the store has a topic B"),
-    ({"rename": {"A": "x" * 300}}, "300 bytes"),
-    ({"rename": {"A": "SCHEDULE_TOPIC_XXXX"}}, "a topic of the broker's"),
-    ({"rename": {"%RETRY%g": "A2"}}, "a topic of the broker's"),
-    ({"rename": {"A": "C", "B": "C"}}, "the same name"),
-    ({"rename": {"Nope": "C"}}, "no topic 'Nope' in this store; it has"),
-    ({"topics": ["Nope"]}, "no topic 'Nope'"),
-    ({"topics": ["A"], "drop": ["B"]}, "--drop has nothing to add"),
-    ({"store_host": "example.org:1"}, "--store-host"),
-])  # fmt: skip
-def test_words_that_are_refused(words: dict[str, Any], why: str) -> None:
-    log = plain([Message("A"), Message("B"), retried("A", 0)])
-    with pytest.raises(SettingError, match=why) as caught:
-        converted(log, **words)
-    assert len(str(caught.value)) <= 300
 
 
 @pytest.mark.parametrize("to", [HOST[:4] + struct.pack(">i", 77), HOST_V6])

@@ -18,7 +18,7 @@ from reput.jobs.opening.held import HeldStore, held_store
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.discover.purpose import RECOVER
-from reput.store_format.faults import REFUSE, TRUNCATE, DamageFound, StoreError
+from reput.store_format.faults import REFUSE, StoreError
 from tests import built
 from tests.damaged import START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text
@@ -158,22 +158,6 @@ def test_what_queues_name_past_the_logs_end_is_said_before_it_is_cut(tmp_path: P
     assert recovered(store)[0].lost_past_end == 0
 
 
-def test_damage_with_live_records_behind_it_is_refused_or_cut(tmp_path: Path) -> None:
-    log = damaged()
-    log.flip(50, 5)
-    store = write(tmp_path, log)
-    before = contents(store)
-    with pytest.raises(DamageFound, match="`reput repair` makes a copy that keeps") as refused:
-        recovered(store, changes=False)
-    assert refused.value.plain.endswith("keeps the messages behind it.")
-    assert "salvage" not in str(refused.value)
-    assert contents(store) == before
-    about, known = recovered(store, TRUNCATE)
-    assert about.log_end == log.places[50]
-    assert known.physic_msg_timestamp == START + 49
-    assert {path.split("/")[0] for path in about.written} == {"consumequeue", "index"}
-
-
 @pytest.mark.parametrize(("flushed", "left"), [(100, 100), (1 << 40, sum(END)), (0, 0)])
 def test_what_the_master_flushed_is_kept_up_to_the_logs_end(flushed, left: int, tmp_path) -> None:
     known = KNOWN._replace(master_flushed_offset=flushed)
@@ -206,18 +190,6 @@ def store(tmp_path: Path) -> Path:
     """A store with all that its log gives."""
     files = {f"commitlog/{start:020d}": bytes(raw) for start, raw in WHOLE.segments.items()}
     return built.write(tmp_path, files | DERIVED)
-
-
-def test_only_queue_files_that_are_wrong_or_gone_are_written_and_strange_ones_removed(store):
-    assert renewed(store) == ({}, [])
-    for raw in (b"", bytes(QUEUE_FILE), b"\1" * QUEUE_FILE, b"short", None):
-        (store / queue(3)).write_bytes(raw or b"")
-        if raw is None:
-            (store / queue(3)).unlink()
-        assert renewed(store) == ({queue(3): DERIVED[queue(3)]}, [])
-    strange = {queue(12): DERIVED[queue(0)], f"consumequeue/T/1/{0:020d}": DERIVED[queue(0)]}
-    built.write(store, {queue(3): DERIVED[queue(3)], **strange})
-    assert renewed(store) == ({}, list(strange))
 
 
 @contextmanager

@@ -5,15 +5,12 @@ import io
 import json
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from reput.jobs.console.declared import OfService
 from reput.jobs.console.options import (
-    ANY_DAMAGE,
     add_service,
-    add_store,
     answer,
     asked_of,
     consent,
@@ -25,18 +22,6 @@ from reput.jobs.console.options import (
 )
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
-
-
-def parsed(store: Path, *words: str, **options: Any) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    add_store(parser, **{"on_damage": ANY_DAMAGE} | options)
-    return parser.parse_args([str(store), *words])
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    (tmp_path / "store" / "commitlog").mkdir(parents=True)
-    return tmp_path / "store"
 
 
 @pytest.mark.parametrize("named", ["5.3", "v5.3.3", "4.1.0"])

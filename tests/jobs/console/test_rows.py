@@ -3,7 +3,6 @@
 import argparse
 import io
 import shutil
-import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -46,13 +45,6 @@ def message(body: bytes, sys_flag: int = 0, crc: int | None = None) -> StoredMes
         b"T", 0, 41, 700, 99, 0, crc, 0, sys_flag, 0, b"", 0, b"", 0, 0, 788, len(body), b""
     )
     return StoredMessage(record, True, lambda _: body)
-
-
-def inner(flag: int, body: bytes, text: bytes) -> bytes:
-    """As MessageDecoder.encodeMessage writes it."""
-    rest = struct.pack(">iiii", 0, 0, flag, len(body)) + body
-    rest += struct.pack(">h", len(text)) + text
-    return struct.pack(">i", 4 + len(rest)) + rest
 
 
 def test_what_is_wrong_with_a_body_is_told_and_it_is_shown_as_it_stands(capsys) -> None:

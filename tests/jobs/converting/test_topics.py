@@ -86,34 +86,6 @@ def test_pop_s_retries_go_with_their_topic_and_its_name(retry: str, known: bool)
     assert set(config(made, "consumerOffset")) == {key.replace("A", "New") for key in offsets}
 
 
-@pytest.mark.parametrize("splits", [1, 5])
-@pytest.mark.parametrize("crc", [False, True])
-@pytest.mark.parametrize("new", ["Z", "ANewNameThatIsLonger", LONG])
-def test_a_new_name_stands_in_the_record_and_in_what_waits(new, crc, splits) -> None:
-    def all_of(name: str, version: int) -> list[Message]:
-        own = [
-            Message(name, n, n, b"body" * n, properties(("KEYS", "k"), ("REAL_TOPIC", name)),
-                    version=version, crc_property=crc)
-            for n in range(4)
-        ]  # fmt: skip
-        return [*own, waits(name, 0, crc_property=crc), retried(name, 7), Message("Other")]
-
-    log = plain(all_of("Old", 1))
-    storage = with_config(
-        log, topics={"topicConfigTable": {"Old": {"topicName": "Old", "writeQueueNums": 4}}},
-        consumerOffset={"offsetTable": {"Old@g": {"0": 1}, "Other@g": {"0": 1}}},
-    )  # fmt: skip
-    _, made = converted(log, storage, rename={"Old": new}, splits=splits)
-    wanted = encoded(all_of(new, 2 if new == LONG else 1))
-    assert records_of(made) == wanted
-    assert config(made, "topics", "topicConfigTable") == {
-        new: {"topicName": new, "writeQueueNums": 4}
-    }
-    assert set(config(made, "consumerOffset")) == {f"{new}@g", "Other@g"}
-    folders = {p.split("/")[2] for p in made.files if p.startswith(f"{OUTPUT}/consumequeue/")}
-    assert folders == {new, "Other", "SCHEDULE_TOPIC_XXXX", "%RETRY%g"}
-
-
 @pytest.mark.parametrize("to", [HOST[:4] + struct.pack(">i", 77), HOST_V6])
 def test_each_record_gets_the_new_host(to: bytes) -> None:
     def made_by(host: bytes | None) -> list[Message]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.faults import REFUSE, SALVAGE, TRUNCATE, DamageFound
 from tests.damaged import SEGMENT, START, Damaged, damaged, messages
 from tests.jobs.found import found, job_of
-from tests.logs.encoder import Message, encode
+from tests.logs.encoder import MAGIC_BLANK, Message, encode
 
 ZEROS = "zeros: the rest of the log is not used yet"
 
@@ -81,6 +82,21 @@ def test_after_a_crash_only_what_was_durable_shows_that_a_fault_is_damage() -> N
         assert warning.endswith("what follows was not durable before the crash")
 
 
+def test_the_choices_are_named_and_what_rocketmq_does_there() -> None:
+    log = damaged()
+    log.flip(7, 35)  # the last byte of its physicalOffset
+    for salvages in (True, False):
+        with pytest.raises(DamageFound, match="ends the log here, where RocketMQ does not") as said:
+            judged(log, salvages=salvages)
+        assert ("salvage goes on there" in str(said.value)) == salvages
+        assert ("salvage" in said.value.plain) == salvages
+    log = damaged(messages(100))
+    log.put(log.places[7], struct.pack(">iI", 8, MAGIC_BLANK))
+    with pytest.raises(DamageFound, match="with the next segment as RocketMQ does"):
+        judged(log)
+    assert judged(log, TRUNCATE)[1][0].endswith("is passed over, as RocketMQ does")
+
+
 # --- A log is read to its first damage, or past all of it; then its damage is told.
 def read(log: Damaged, on_damage: str, ranges: io.BytesIO | None = None) -> LogRead:
     return read_log(job_of(found(log.log)), on_damage, ranges)
@@ -93,20 +109,11 @@ def records(done: LogRead) -> int:
 def test_a_damaged_log_is_refused_cut_or_read_past_its_damage() -> None:
     log = damaged()
     log.flip(7, 5)
-    with pytest.raises(DamageFound):
-        read(log, REFUSE)
     done = read(log, TRUNCATE)
     assert (records(done), done.linked.end, len(done.warnings)) == (7, log.places[7], 1)
-    done = read(log, SALVAGE)
-    assert (records(done), done.linked.end) == (59, log.places[59] + log.size(59))
-    assert done.reason == "the end of the last live record"
-    assert done.damage is not None
-    assert done.damage.count == 1
-    assert "magic" in done.warnings[0]
-    log = damaged()
-    log.flip(7, 5)  # position 2 of queue 1
     output = io.BytesIO()
-    read(log, SALVAGE, output)
+    done = read(log, SALVAGE, output)  # record 7 is position 2 of queue 1
+    assert (records(done), done.reason) == (59, "the end of the last live record")
     lines = [json.loads(line) for line in output.getvalue().splitlines()]
     found_range, found_gap = sorted(lines, key=lambda line: str(line["type"]), reverse=True)
     assert (found_range["type"], found_range["physical_offset"]) == ("range", log.places[7])

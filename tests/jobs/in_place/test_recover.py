@@ -25,7 +25,6 @@ from tests.in_process import STORE, Session, as_text
 from tests.logs import Message
 from tests.logs.encoder import properties
 from tests.store_format.damage.generator import INDEX_NAME, derived_of
-from tests.trees import contents
 
 
 def about(**more: Any) -> Recovered:
@@ -85,16 +84,8 @@ def checked(store: Path, log: Damaged) -> CheckReport:
     return check(Session(), str(store), rocketmq="5.3.3", settings=settings)  # type: ignore[arg-type]
 
 
-def test_after_a_crash_abort_goes_and_all_else_stays_but_a_lost_checkpoint(tmp_path: Path) -> None:
-    store = write(tmp_path / "crashed", damaged())
-    before = contents(store)
-    (store / "abort").write_bytes(b"1")
-    about, _ = recovered(store)
-    assert about.steps() == "write checkpoint, remove abort"
-    after = contents(store)
-    after.pop("lock")
-    assert after == before
-    store = write(tmp_path / "lost", damaged(), None)
+def test_a_lost_checkpoint_is_written_anew(tmp_path: Path) -> None:
+    store = write(tmp_path, damaged(), None)
     about, known = recovered(store)
     assert (about.needed, about.steps()) == (True, "write checkpoint")
     assert decode((store / "checkpoint").read_bytes()) == known

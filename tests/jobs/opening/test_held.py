@@ -113,15 +113,6 @@ def test_a_lock_file_is_held_at_once_and_made_only_before_a_change(has_file, tmp
     assert lock_holder(str(path)) is None
 
 
-def test_a_dry_run_takes_no_lock_and_leaves_no_file(tmp_path: Path) -> None:
-    with held_store(str(tmp_path), dry_run=True) as held:
-        held.lock_at_last()
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "abort").touch()
-    with held_store(str(tmp_path), dry_run=True) as held:
-        assert held.crashed
-
-
 @pytest.mark.parametrize("changed", [True, False])
 def test_staging_leaves_the_times_of_a_store_that_is_not_changed(changed: bool, tmp_path) -> None:
     os.utime(tmp_path, ns=(1_000_000_001, 2_000_000_002))

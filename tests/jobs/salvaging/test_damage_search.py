@@ -6,16 +6,18 @@ from typing import Any
 import pytest
 
 from reput.jobs.check import check
-from reput.jobs.pipeline.pipeline import Cut
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap
-from reput.jobs.salvaging.damage_search import map_damage
-from reput.store_format.damage.ranges import DamageKind
+from reput.jobs.salvaging.damage_search import index_contradictions, map_damage
+from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.faults import Fault
 from tests.built import Built
-from tests.damaged import SEGMENT, Damaged, damaged, messages
+from tests.damaged import SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import STORE, Session, storage_of
 from tests.jobs.found import found, job_of
+from tests.logs.encoder import Message, properties
+from tests.store_format.damage.generator import derived_of
 
 DAMAGED, CONTENT, MISSING = DamageKind.DAMAGED, DamageKind.CONTENT, DamageKind.MISSING
 
@@ -74,6 +76,57 @@ def test_a_missing_segment_is_one_range_of_its_length() -> None:
     assert found_map.linked.end == end(log)
     (loss,) = found_map.linked.lost.segments
     assert (loss.total, loss.more) == (SEGMENT, ((SEGMENT, SEGMENT),))
+
+
+# --- The store's own index files as witnesses: a record that they contradict is named, once.
+TIME = 61  # a byte of storeTimestamp: a bit in it is 65,536 ms and more
+
+
+def keyed() -> Damaged:
+    return damaged([
+        Message("T", 0, n, b"body", properties(("KEYS", f"k{n}")), START + 1000 * n)
+        for n in range(40)
+    ], 1 << 16)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def index() -> dict[str, bytes]:
+    return {path: raw for path, raw in derived_of(keyed().log).items() if "/index/" in path}
+
+
+def asked(log: Damaged, index: dict[str, bytes]) -> tuple[Pipeline, DamageMap]:
+    storage = storage_of(log.log)
+    storage.files |= index
+    job = job_of(found(log.log, storage, purpose=REPLICATE))
+    return job, map_damage(job)
+
+
+def content(log: Damaged, number: int, fault: Fault) -> Damage:
+    place, size = log.places[number], log.size(number)
+    return Damage(place, place + size, DamageKind.CONTENT, fault, size, None, "record")
+
+
+def test_a_changed_key_and_a_changed_second_are_named_in_the_logs_order(index) -> None:
+    log = keyed()
+    assert index_contradictions(*asked(log, index)) == []
+    log.flip(20, TIME)
+    log.flip(9, log.size(9) - 2)  # its key's last digit
+    wanted = [content(log, 9, Fault.KEYS), content(log, 20, Fault.STORED)]
+    assert index_contradictions(*asked(log, index)) == wanted
+    foreign = {f"{STORE}/index/notes.txt": b"mine"}
+    assert index_contradictions(*asked(log, {**index, **foreign})) == wanted
+    assert index_contradictions(*asked(log, {})) == []
+    log.settings["messageIndexEnable"] = False
+    assert index_contradictions(*asked(log, index)) == []
+
+
+def test_a_record_that_a_range_names_already_is_not_named_again(index: dict[str, bytes]) -> None:
+    log = keyed()
+    log.flip(9, log.size(9) - 2)
+    log.flip(30, 5)  # magic: the log is damaged, and its index was asked
+    job, found_map = asked(log, index)
+    assert content(log, 9, Fault.KEYS) in found_map.ranges
+    assert index_contradictions(job, found_map) == []
 
 
 # --- What damage did to queues: positions that are lost, and records that are not of their queue.

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-import pytest
-
 from reput.jobs.console.declared import add_options, given, option, shown
 
 
@@ -44,12 +42,3 @@ def test_words_become_fields_and_what_a_command_makes_itself_wins() -> None:
         wanted: dict[str, Any] = {"topics": [], "others": [], **fields}
         assert parsed(*words) == Asked("s", "o", **wanted)
     assert parsed("--limit", "2", limit=5, api_alone=4).limit == 5
-
-
-@pytest.mark.parametrize("words", [["s"], ["s", "--output", "o", "--api-alone", "3"]])
-def test_words_are_refused_that_are_missing_or_of_no_option(words: list[str]) -> None:
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    parser.add_argument("store")
-    add_options(parser, Asked)
-    with pytest.raises((SystemExit, argparse.ArgumentError)):
-        parser.parse_args(words)

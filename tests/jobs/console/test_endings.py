@@ -1,7 +1,6 @@
 """Whatever goes wrong, a command says so in one line and ends with a code that means it."""
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -116,15 +115,6 @@ def test_wrong_words_are_two_lines(words: list[str], says: str, capsys) -> None:
     assert errors.endswith(f"\nreput help {words[0]} lists what there is\n")
 
 
-@pytest.mark.parametrize(
-    "words", ["--from none.jsonl", "--from none.parquet", "--from none", "--from-store none"]
-)
-def test_what_is_to_be_appended_is_not_there(words: str, tmp_path, capsys) -> None:
-    assert cli.main(["append", str(tmp_path / "s"), *words.split(), "--rocketmq", "5.3.3"]) == 2
-    assert capsys.readouterr().err == f"reput: error: {words}: No such file or directory\n"
-    assert not (tmp_path / "s").exists()
-
-
 @pytest.mark.parametrize(("java", "words", "says"), [
     (False, "--engine spark", "Spark needs Java 17, 21 or 25\n"),
     (True, "--master local", "PySpark is missing: pip install 'reput[spark]'"),
@@ -184,24 +174,6 @@ def test_a_broker_s_file_that_is_none(tmp_path, make: Callable[[Path], Any], say
     make(tmp_path / "broker.conf")
     with pytest.raises(SettingError, match=says):
         broker_conf(str(tmp_path / "broker.conf"))
-
-
-def test_topics_nested_deeply_and_a_name_that_is_no_long(tmp_path, capsys) -> None:
-    log = tmp_path / "store" / "commitlog"
-    log.mkdir(parents=True)
-    (log / f"{0:020d}").write_bytes(bytes(4096))
-    config = tmp_path / "store" / "config"
-    config.mkdir()
-    (config / "topics.json").write_text("[" * 200_000)
-    words = ["rebuild", str(tmp_path / "store"), "--output", str(tmp_path / "out"),
-             "--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=4096"]  # fmt: skip
-    assert cli.main([*words, "--json"]) == 0
-    assert "is not JSON" in json.dumps(json.loads(capsys.readouterr().out))
-    (log / "99999999999999991808").write_bytes(bytes(4096))
-    assert cli.main([*words, "--replace"]) == 1  # no broker starts beside that file
-    warning, left = [line for line in capsys.readouterr().out.splitlines() if f"{log}/9999" in line]
-    assert "99999999999999991808: is not a file of RocketMQ's, which takes it for" in warning
-    assert "no broker starts yet" in left
 
 
 def test_a_full_disk_is_named_with_the_room_that_others_than_root_have(tmp_path, monkeypatch):

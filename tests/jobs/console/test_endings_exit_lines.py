@@ -107,9 +107,6 @@ def test_errors_of_broken_stores_are_short(how: str, commands, tmp_path: Path, c
             assert error.count(words_twice) == 1, error
 
 
-OF_RELEASE = ("rebuild", "recover", "repair", "verify", "export", "catch-up", "replicate")
-
-
 def texts(node: ast.AST) -> str:
     """A message as the source has it, with what is put in as `{}`; the longer of two."""
     match node:

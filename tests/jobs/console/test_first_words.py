@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import re
 import time
 from pathlib import Path
@@ -14,21 +13,8 @@ from reput.jobs.cli import _COMMANDS, main
 from reput.jobs.console.options import before, milliseconds
 from tests import golden_stores
 from tests.built import Built
-from tests.jobs.console.running import options_of, reput
+from tests.jobs.console.running import options_of
 from tests.processes import run_python
-
-
-def test_a_wrong_folder_or_release_is_told_before_spark_starts(tmp_path: Path, capsys) -> None:
-    (tmp_path / "store/commitlog").mkdir(parents=True)
-    for command, words, said in [
-        ("verify", ["--against", "nowhere"], "reput: error: --against nowhere: no such folder\n"),
-        ("check", ["--rocketmq", "5.3.33"], "did you mean 5.3.3?"),
-    ]:
-        assert cli.main([command, str(tmp_path / "store"), *words]) == 2
-        out, errors = capsys.readouterr()
-        assert (out, errors.count("\n")) == ("", 1)
-        assert len(errors) <= 300
-        assert said in errors
 
 
 @pytest.mark.parametrize(
@@ -53,23 +39,6 @@ def test_help_and_version(words: tuple[str, ...], says: str, capsys) -> None:
         cli.main(words)
     assert ended.value.code == 0
     assert says in capsys.readouterr().out
-
-
-def test_a_wrong_path_is_answered_at_once_and_traced_where_that_is_asked() -> None:
-    """0.3 s on an idle machine; processor time, as others may run here."""
-    assert "Traceback" in reput("check", "/nowhere", "-v").stderr
-    took = []
-    for _ in range(5):  # the best of them: a machine under load takes twice the processor time
-        before, started = os.times(), time.monotonic()
-        done = reput("rebuild", "/nowhere", "--output", "x")
-        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-        spent = os.times()
-        of_children = spent.children_user + spent.children_system
-        of_children -= before.children_user + before.children_system
-        took.append(min(of_children, time.monotonic() - started))
-        if took[-1] < 1.2:
-            return
-    pytest.fail(f"{took} seconds")
 
 
 @pytest.mark.parametrize(

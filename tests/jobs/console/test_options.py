@@ -5,16 +5,12 @@ import io
 import json
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from reput.jobs.console import voice
-from reput.jobs.console.declared import OfService, OfStore
+from reput.jobs.console.declared import OfService
 from reput.jobs.console.options import (
-    ANY_DAMAGE,
     add_service,
-    add_store,
     answer,
     asked_of,
     consent,
@@ -22,50 +18,10 @@ from reput.jobs.console.options import (
     host_port,
     new_file,
     new_ranges,
-    setting_layers,
     show,
 )
 from reput.store_format.faults import StoreError
-from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
-
-
-def parsed(store: Path, *words: str, **options: Any) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    add_store(parser, **{"on_damage": ANY_DAMAGE} | options)
-    return parser.parse_args([str(store), *words])
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    (tmp_path / "store" / "commitlog").mkdir(parents=True)
-    return tmp_path / "store"
-
-
-def test_set_wins_over_the_broker_s_file_and_no_check_crc_over_a_setting(store) -> None:
-    (store.parent / "broker.conf").write_text("maxIndexNum=1\nmaxHashSlotNum=2\nbrokerName=b\n")
-    arguments = parsed(
-        store, "--set", "maxIndexNum=5", "--broker-conf", str(store.parent / "broker.conf"),
-        "--set", "maxIndexNum=7",
-    )  # fmt: skip
-    assert len(setting_layers(arguments)) == 2
-    settings = asked_of(arguments, OfStore).settings
-    assert (settings["maxIndexNum"], settings["maxHashSlotNum"]) == ("7", "2")
-    words = ("--set", "checkCRCOnRecover=true", "--no-check-crc")
-    assert asked_of(parsed(store, *words), OfStore).settings["checkCRCOnRecover"] == "false"
-    assert asked_of(parsed(store, *words[:2]), OfStore).settings["checkCRCOnRecover"] == "true"
-    assert parsed(store, "--on-damage", "salvage").on_damage == "salvage"
-    assert parsed(store).on_damage is None
-    with pytest.raises(argparse.ArgumentError, match="salvage"):
-        parsed(store, "--on-damage", "salvage", on_damage=("refuse", "truncate"))
-    assert not hasattr(parsed(store, on_damage=()), "no_check_crc")
-    nowhere = store / "none" / "such"
-    with pytest.raises(UnknownRelease):
-        asked_of(parsed(nowhere, "--rocketmq", "9.9"), OfStore)
-    with pytest.raises(SettingError):
-        asked_of(parsed(nowhere, "--set", "maxIndexNum"), OfStore)
-    with pytest.raises(StoreError, match="no such folder"):
-        asked_of(parsed(nowhere), OfStore)
 
 
 @pytest.mark.parametrize("named", ["5.3", "v5.3.3", "4.1.0"])
@@ -97,20 +53,6 @@ def test_only_a_yes_lets_the_change_be_made(monkeypatch, capsys) -> None:
         assert capsys.readouterr() == ("", "reput: remove /a? [y/N] ")
     consent(True)("remove /a")  # with --yes nobody is asked
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(("form", "quiet", "verbose", "out"), [
-    ("table", False, False, "done\n"), ("table", False, True, "done\nmore\n"),
-    ("table", True, False, ""), ("json", True, False, '{"same": true, "files": [1]}\n'),
-    ("csv", True, True, "same,files\ntrue,[1]\n"),
-])  # fmt: skip
-def test_a_result_is_shown_in_the_form_that_was_asked_for(
-    form: str, quiet: bool, verbose: bool, out: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    voice.begin(quiet, verbose)
-    arguments = argparse.Namespace(format=form, json=form == "json")
-    show(arguments, {"same": True, "files": [1]}, "done", ["more"])
-    assert capsys.readouterr() == (out, "")
 
 
 def test_json_is_one_line_whatever_its_texts_hold_and_a_bad_report_ends_with_1(capsys) -> None:
@@ -166,18 +108,3 @@ def test_the_file_has_what_the_job_wrote_and_none_is_left_of_one_that_fails(tmp_
         assert new_file(arguments, "ranges", {}) is None
         with new_ranges(arguments, {}) as output:
             assert output is None
-
-
-def test_a_file_that_may_not_be_is_named_with_its_option_before_the_job(tmp_path: Path) -> None:
-    arguments = named(tmp_path, "ranges")
-    (tmp_path / "ranges").symlink_to("nowhere")
-    (tmp_path / "elsewhere").mkdir()
-    settings = {"storePathCommitLog": str(tmp_path / "elsewhere")}
-    for path, why in [
-        ("ranges", "/ranges: is there already"), ("none/ranges", "/none: no such folder"),
-        ("store/ranges", ""), ("store/commitlog/ranges", ""), ("elsewhere/ranges", ""),
-    ]:  # fmt: skip
-        arguments.ranges = str(tmp_path / path)
-        with pytest.raises(StoreError, match=rf"^--ranges {tmp_path}{why}"):
-            new_file(arguments, "ranges", settings)
-        assert not (tmp_path / path).exists()

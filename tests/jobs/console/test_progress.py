@@ -1,7 +1,6 @@
 """Progress is true: bytes, messages and an end for each stage, on a terminal and without one."""
 
 import io
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,17 +95,6 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     cache_folder.cache_clear()
     tell_of_no_cache.cache_clear()
-
-
-def test_a_start_says_where_compiled_kernels_are_kept_and_that_they_are_made(
-    places: Path, capsys
-) -> None:
-    tell_of_no_cache()
-    assert capsys.readouterr() == ("", "")  # the first place is taken
-    tell_of_first_run()
-    first = "reput: compiling kernels, once for this version (some 20 s)\n"
-    assert capsys.readouterr().err == first
-    assert os.listdir(places / "named") == ["kernels"]
 
 
 @pytest.mark.parametrize(("spoilt", "said", "more"), [

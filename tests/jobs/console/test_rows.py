@@ -3,10 +3,8 @@
 import argparse
 import io
 import shutil
-import struct
 import zlib
 from collections.abc import Callable
-from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -20,16 +18,10 @@ from reput.jobs.console.options import at_least_one, before, milliseconds, numbe
 from reput.jobs.console.rows import (
     OutputColumn,
     RowWriter,
-    add_asked_store,
-    at,
     body_of,
     in_order,
-    inner_of,
-    inner_row,
     read_keys,
-    run_listing,
     time_column,
-    write_table,
 )
 from reput.jobs.console.voice import remark
 from reput.store_format.faults import StoreError
@@ -38,10 +30,8 @@ from reput.store_format.message.message import Message
 from reput.store_format.query.reader import StoredMessage
 from reput.store_format.release.settings import SettingError
 from tests.broker.writer.stores import open_writer, stored_records
-from tests.damaged import damaged, messages
 from tests.jobs.listing import asked, put_store, rows
 from tests.jobs.opening.writing import SETTINGS as SIZES
-from tests.jobs.sources.reading import write
 from tests.store_format.fate.logs import T0, SmallLog
 from tests.trees import flip
 
@@ -57,25 +47,6 @@ def message(body: bytes, sys_flag: int = 0, crc: int | None = None) -> StoredMes
     return StoredMessage(record, True, lambda _: body)
 
 
-def inner(flag: int, body: bytes, text: bytes) -> bytes:
-    """As MessageDecoder.encodeMessage writes it."""
-    rest = struct.pack(">iiii", 0, 0, flag, len(body)) + body
-    rest += struct.pack(">h", len(text)) + text
-    return struct.pack(">i", 4 + len(rest)) + rest
-
-
-@pytest.mark.parametrize(("stored", "sys_flag", "wanted", "shown"), [
-    (b"plain", 0, True, b"plain"), (zlib.compress(BODY), COMPRESSED, True, BODY),
-    (zlib.compress(BODY), COMPRESSED, False, zlib.compress(BODY)),
-    (zlib.compress(BODY), 0, True, zlib.compress(BODY)), (b"", COMPRESSED, True, b""),
-])  # fmt: skip
-def test_a_compressed_body_is_opened_where_that_is_wanted(
-    stored: bytes, sys_flag: int, wanted: bool, shown: bytes, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert body_of(message(stored, sys_flag), wanted) == shown
-    assert capsys.readouterr() == ("", "")
-
-
 def test_what_is_wrong_with_a_body_is_told_and_it_is_shown_as_it_stands(capsys) -> None:
     for sys_flag in (COMPRESSED, UNKNOWN):
         assert body_of(message(b"plain", sys_flag), True) == b"plain"
@@ -88,20 +59,6 @@ def test_what_is_wrong_with_a_body_is_told_and_it_is_shown_as_it_stands(capsys) 
     assert body_of(message(b"body", crc=7), False) == b"body"
     said = "reput: physical offset 700: bodyCRC does not match the body\n"
     assert capsys.readouterr().err == said
-
-
-def test_messages_of_a_batch_count_up_and_of_a_damaged_one_those_before_are_told(capsys) -> None:
-    whole = inner(3, b"one", b"") + inner(4, b"two", b"")
-    assert [each.body for each in inner_of(message(whole, BATCH), whole)] == [b"one", b"two"]
-    assert capsys.readouterr().err == ""
-    assert [each.body for each in inner_of(message(whole, BATCH), whole[:-1])] == [b"one"]
-    assert capsys.readouterr().err.startswith("reput: physical offset 700: inner batch: offset 25")
-    assert inner_of(message(whole, 0x80), whole) == []  # only with both flags, by needUnwrap
-    raw = inner(3, b"one", b"TAGS\x01a\x02KEYS\x01k\x02")
-    stored = message(raw, BATCH)
-    assert inner_row(stored, 2, inner_of(stored, raw)[0]) == {
-        "queueOffset": 43, "flag": 3, "properties": {"TAGS": "a", "KEYS": "k"}
-    }  # fmt: skip
 
 
 # --- The file of --keys-file: a key a line, whatever ends the line.
@@ -121,51 +78,6 @@ def test_a_key_is_a_line_of_a_file_or_standard_input(tmp_path: Path, monkeypatch
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(StoreError, match=f"--keys-file {path}: "):
             read_keys(str(path))
-
-
-# --- Rows of a store: a table for people, JSON lines or CSV for programs, and a note without any.
-class Row(NamedTuple):
-    topic: str
-    queue_id: int
-    store_timestamp: int
-
-
-ROWS = [Row("T\n", 0, 0), Row("Other", 11, -1)]
-COLUMNS = (
-    OutputColumn("topic", lambda row: row.topic, True),
-    OutputColumn("queue", lambda row: row.queue_id),
-    OutputColumn("stored", lambda row: at(row.store_timestamp), True),
-)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(damaged(messages(3)).log, tmp_path_factory.mktemp("listed") / "store")
-
-
-def listed(store: Path, rows: list[Row], *words: str) -> int:
-    parser = argparse.ArgumentParser()
-    add_asked_store(parser)
-    return run_listing(parser.parse_args([str(store), *words]), lambda _: rows, COLUMNS)
-
-
-def test_rows_of_a_store_are_a_table_json_lines_csv_or_a_note(store: Path, capsys) -> None:
-    assert [at(0), at(-1)] == ["1970-01-01T00:00:00.000Z", None]
-    for words, lines in [
-        ((), ["topic  queue  stored", "T\\n        0  1970-01-01T00:00:00.000Z",
-              "Other     11  -"]),
-        (("--json",), ['{"topic": "T\\n", "queueId": 0, "storeTimestamp": 0}',
-                       '{"topic": "Other", "queueId": 11, "storeTimestamp": -1}']),
-        (("--format", "csv"), ["topic,queueId,storeTimestamp", '"T', '",0,0', "Other,11,-1"]),
-    ]:  # fmt: skip
-        assert listed(store, ROWS, *words) == 0
-        assert capsys.readouterr().out.splitlines() == lines
-        voice.begin()
-        assert listed(store, [], *words) == 0
-        out, errors = capsys.readouterr()
-        assert (out, errors.splitlines()[-1]) == ("", "reput: nothing was found")
-    with pytest.raises(StoreError, match=f"did you mean {store}?"):
-        listed(store / "commitlog", ROWS)
 
 
 _LISTINGS = ["stats", "delayed", "transactions", "groups", "queues", "topics"]
@@ -263,17 +175,6 @@ def test_csv_has_the_columns_of_the_first_row_and_json_each_row_s_own(capsys) ->
         assert capsys.readouterr().out == out
 
 
-def test_a_table_has_texts_left_and_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
-    columns = OutputColumn("topic", itemgetter(0), True), OutputColumn("many", itemgetter(1))
-    write_table(columns, [["a", 12345], ["longer", None], ["x\x1b[31m", 7]])
-    assert capsys.readouterr().out.splitlines() == [
-        "topic       many", "a          12345", "longer         -", "x\\x1b[31m      7",
-    ]  # fmt: skip
-    columns = OutputColumn("n", itemgetter(0)), OutputColumn("note", itemgetter(1), True)
-    write_table(columns, [[1, ""], [22, "some words"]])  # a line ends without blanks
-    assert capsys.readouterr().out == " n  note\n 1\n22  some words\n"
-
-
 def test_a_remark_is_escaped_and_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("a\x1b[2J", "a\x1b[2J", "b"):
         remark(text)
@@ -323,11 +224,8 @@ def test_a_limit_counts_after_the_order(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(("command", "words"), [
-    ("topics", ()), ("queues", ()), ("groups", ()), ("stats", ()), ("query", ("--scan",)),
-    ("trace", ("x",)), ("transactions", ()), ("delayed", ()), ("compare", ("x",)),
-    ("export", ("--output", "x")), ("append", ("--from", "x")), ("replicate", ("x",)),
-    ("deliver-delayed", ("--until", "now")), ("dump", ()), ("serve", ()),
-    ("backups", ()), ("restore", ("--output", "x")),
+    ("topics", ()), ("query", ("--scan",)), ("export", ("--output", "x")), ("dump", ()),
+    ("serve", ()), ("backups", ()),
 ])  # fmt: skip
 def test_a_wrong_zone_is_wrong_usage(command: str, words: tuple[str, ...], capsys) -> None:
     for zone in ("Mars/Olympus", "", "+25", "../UTC", "-5:"):

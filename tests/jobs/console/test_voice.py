@@ -12,18 +12,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
 
 from reput.jobs import cli
 from reput.jobs.console import voice
-from reput.jobs.console.options import consent, show
+from reput.jobs.console.options import show
 from reput.jobs.console.voice import camel_case, complain, discard, duration, flush, safe
-from reput.jobs.in_place.recover import Recovered
-from reput.store_format.faults import StoreError
-from tests import golden_stores
 from tests.golden_stores import as_left
 from tests.jobs.console.running import ROOT, options_of
 
@@ -169,39 +165,6 @@ def test_colour_on_a_terminal_unless_it_is_not_wanted_and_twenty_messages(store,
         assert (lines[-1] == said_last.format(44 - many)) == (many < 44)
     assert said(capsys, "query", store, "--scan", "--json").count("\n") == 44  # a pipe gets all
     assert said(capsys, "query", store, "--scan", "--json", "--limit", "2").count("\n") == 2
-
-
-def test_damage_is_said_in_plain_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = str(golden_stores.unpack("middle_crc_5.3.3").input)
-    words = ["rebuild", log, "--output", str(tmp_path / "out"), "--rocketmq", "5.3.3"]
-    assert cli.main(words) == 1
-    errors = capsys.readouterr().err
-    assert errors.startswith(
-        "reput: error: Damaged message at offset 270392 (checksum does not match). "
-        "Intact messages follow. "
-    )
-    assert errors.endswith(
-        "; --on-damage salvage skips it, truncate stops there as RocketMQ does.\n"
-    )
-    assert cli.main([*words, "--json"]) == 1
-    assert "bodyCRC does not match" in json.loads(capsys.readouterr().out)["error"]["message"]
-
-
-def test_a_question_says_what_is_done_before_what_to_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    about = Recovered("/store", "5.3.3", 4096, "zeros", crashed=True, cut_bytes=1,
-                      written=["a", "b"], removed=["c"], checkpoint=True)  # fmt: skip
-    steps = (
-        "cut 1 byte after 4,096, write 2 derived files, remove 1 derived file, write checkpoint, "
-        "remove abort"
-    )
-    assert about.steps() == steps
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    with pytest.raises(StoreError) as asked:
-        consent(False)(f"change /store in place: {steps}")
-    assert str(asked.value) == (
-        f"would change /store in place: {steps}; nothing was done, as there is no terminal to ask "
-        "at; --yes does it"
-    )
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -58,26 +58,6 @@ def summary(**more: Any) -> ConvertSummary:
     return ConvertSummary(**known | more)
 
 
-def test_people_are_told_each_store_s_log_and_what_became_of_it() -> None:
-    two = summary(
-        stores=["/a", "/b"], shared=[0, 3], old_starts=[0, 10], old_ends=[5000, 6000],
-        topics=[fate()],
-        segments=[OutputFile("commitlog/0", 1, "")], warnings=["w"], cleaned=["/old"], seconds=1.5,
-    )  # fmt: skip
-    assert two.text().splitlines() == [
-        "converted /a, /b -> /out (RocketMQ 5.3.3)", "  log       0 to 5,000",
-        "  log       10 to 6,000", "  becomes   4,096 to 9,000, 1 record",
-        "  shared    3 records of /b are in a store before it too: taken once",
-        f"  topic     {fate().line()}", "  warning   w",
-        "  cleaned   /old, left by a run that ended early",
-        "  made      1 segment, 0 derived files, 1.5 s", "  next      start a broker on /out",
-    ]  # fmt: skip
-    lines = summary(dry_run=True, output="").text().splitlines()
-    assert lines[0] == "would convert /a (RocketMQ 5.3.3)"
-    assert lines[-1] == "  next      the same without --dry-run writes it"
-    assert not any(line.startswith("  made") for line in lines)
-
-
 @pytest.mark.parametrize(("topics", "more"), [(40, 0), (41, 1)])
 def test_json_and_the_manifest_have_all_and_people_see_forty_topics(topics: int, more: int) -> None:
     made = summary(segments=[OutputFile("commitlog/0", 1, "")], seconds=2.0, cleaned=["/old"])

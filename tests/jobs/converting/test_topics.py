@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.release.setting_table import SettingError
 from tests.converted import PLAIN, SEGMENT, config, converted, encoded, plain, records_of
 from tests.in_process import OUTPUT, STORE, storage_of
 from tests.logs import Log
@@ -85,52 +84,6 @@ def test_pop_s_retries_go_with_their_topic_and_its_name(retry: str, known: bool)
     new = retry.replace("A", "New")
     assert records_of(made) == encoded(all_of("New", new))
     assert set(config(made, "consumerOffset")) == {key.replace("A", "New") for key in offsets}
-
-
-@pytest.mark.parametrize("splits", [1, 5])
-@pytest.mark.parametrize("crc", [False, True])
-@pytest.mark.parametrize("new", ["Z", "ANewNameThatIsLonger", LONG])
-def test_a_new_name_stands_in_the_record_and_in_what_waits(new, crc, splits) -> None:
-    def all_of(name: str, version: int) -> list[Message]:
-        own = [
-            Message(name, n, n, b"body" * n, properties(("KEYS", "k"), ("REAL_TOPIC", name)),
-                    version=version, crc_property=crc)
-            for n in range(4)
-        ]  # fmt: skip
-        return [*own, waits(name, 0, crc_property=crc), retried(name, 7), Message("Other")]
-
-    log = plain(all_of("Old", 1))
-    storage = with_config(
-        log, topics={"topicConfigTable": {"Old": {"topicName": "Old", "writeQueueNums": 4}}},
-        consumerOffset={"offsetTable": {"Old@g": {"0": 1}, "Other@g": {"0": 1}}},
-    )  # fmt: skip
-    _, made = converted(log, storage, rename={"Old": new}, splits=splits)
-    wanted = encoded(all_of(new, 2 if new == LONG else 1))
-    assert records_of(made) == wanted
-    assert config(made, "topics", "topicConfigTable") == {
-        new: {"topicName": new, "writeQueueNums": 4}
-    }
-    assert set(config(made, "consumerOffset")) == {f"{new}@g", "Other@g"}
-    folders = {p.split("/")[2] for p in made.files if p.startswith(f"{OUTPUT}/consumequeue/")}
-    assert folders == {new, "Other", "SCHEDULE_TOPIC_XXXX", "%RETRY%g"}
-
-
-@pytest.mark.parametrize(("words", "why"), [
-    ({"rename": {"A": "../../etc"}}, "only"), ({"rename": {"A": "B"}}, "the store has a topic B"),
-    ({"rename": {"A": "x" * 300}}, "300 bytes"),
-    ({"rename": {"A": "SCHEDULE_TOPIC_XXXX"}}, "a topic of the broker's"),
-    ({"rename": {"%RETRY%g": "A2"}}, "a topic of the broker's"),
-    ({"rename": {"A": "C", "B": "C"}}, "the same name"),
-    ({"rename": {"Nope": "C"}}, "no topic 'Nope' in this store; it has"),
-    ({"topics": ["Nope"]}, "no topic 'Nope'"),
-    ({"topics": ["A"], "drop": ["B"]}, "--drop has nothing to add"),
-    ({"store_host": "example.org:1"}, "--store-host"),
-])  # fmt: skip
-def test_words_that_are_refused(words: dict[str, Any], why: str) -> None:
-    log = plain([Message("A"), Message("B"), retried("A", 0)])
-    with pytest.raises(SettingError, match=why) as caught:
-        converted(log, **words)
-    assert len(str(caught.value)) <= 300
 
 
 @pytest.mark.parametrize("to", [HOST[:4] + struct.pack(">i", 77), HOST_V6])

@@ -20,42 +20,6 @@ from tests.jobs.found import found
 from tests.store_format.damage.generator import derived_of
 from tests.trees import contents
 
-
-def about(**more: Any) -> CaughtUp:
-    given = {"store": "s", "output": "", "rocketmq": "5.3.3", "start": 1000, "log_end": 4_310_016,
-             "end_reason": "zeros"}  # fmt: skip
-    return CaughtUp(**{**given, **more})
-
-
-def test_people_are_told_what_was_done_what_is_new_and_what_is_lacking() -> None:
-    nothing, would = "nothing new in s: ", "would catch up s as RocketMQ "
-    for given, head in [
-        ({}, f"{nothing}the derived files hold all up to 4,310,016"),
-        ({"done": True}, f"{nothing}the derived files hold all up to 4,310,016"),
-        ({"lacking": ["x"]}, f"{nothing}but queues have lost what they had"),
-        ({"needed": True}, f"{would}5.3.3 would"),
-        ({"needed": True, "done": True}, "caught up s as RocketMQ 5.3.3 would"),
-        ({"needed": True, "done": True, "output": "o"}, "caught up s -> o as RocketMQ 5.3.3 would"),
-        ({"needed": True, "releases": "5.3.0 to 5.3.3"}, f"{would}5.3.0 to 5.3.3 would"),
-    ]:  # fmt: skip
-        assert about(**given).text().splitlines()[0] == head
-    lines = about(entries=3750, queues=1, index_keys=1, seconds=1.25).text().splitlines()
-    assert lines[1:] == [
-        "  log       1,000 to 4,310,016 (zeros)", "  new       3,750 entries in 1 queue, 1 key",
-        "  time      1.2 s",
-    ]  # fmt: skip
-    assert "  new       0 entries in 0 queues, 0 keys" in about().text()
-    more: dict[str, Any] = {"resumed": True, "lacking": ["a", "b"], "left_out": ["c"],
-                            "warnings": ["d"]}  # fmt: skip
-    assert about(**more).text().splitlines()[4:] == [
-        "  resumed   an earlier catch-up, which was killed",
-        "  lacks     a", "  lacks     b", "  left out  c", "  warning   d",
-    ]  # fmt: skip
-    told = about(discovered={"maxIndexNum": {"value": 50, "by": "the index files"}})
-    assert "found" not in told.text()
-    assert told.details() == ["  found     50 entries: the index files"]
-
-
 # --- A catch-up into a set: what the store had and what it lacked, as one rebuild of all gives it.
 WHOLE = damaged()  # 60 messages, in three queues
 

@@ -76,21 +76,6 @@ def test_people_and_programs_are_told_what_goes_and_who_needs_a_segment() -> Non
     assert (told["bytes"], told["needed"]) == (10, True)
 
 
-@pytest.mark.parametrize(
-    ("segments", "files", "lines", "more"),
-    [(1, 0, 1, None), (15, 5, 20, None), (20, 1, 21, "1 more file"), (1, 29, 21, "10 more files")],
-)
-def test_twenty_files_are_named_and_the_others_counted(segments, files, lines: int, more) -> None:
-    told = about(segments=to_delete(segments), files=to_delete(files, 1))
-    shown = [line for line in told.text().splitlines() if line.startswith("  goes ")]
-    assert len(shown) == lines
-    assert shown[0] == "  goes      f0: 10 bytes; 72 hours"
-    assert (f"  goes      ... and {more}" in shown) == (more is not None)
-    assert told.text().startswith("would delete ")
-    assert told.bytes == 10 * segments + files
-    assert told.needed
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A log of which the first segment is 200 hours old, and the others are of now."""

@@ -34,7 +34,6 @@ from reput.store_format.state_table import CONFIG_DBS
 from tests.faults.killing import killed_at
 from tests.in_process import Session
 from tests.jobs.deriving.rocksdb_rows import rows
-from tests.jobs.opening.writing import Writing
 from tests.store_format.rocksdb.stores import unpack
 from tests.trees import contents
 
@@ -185,14 +184,6 @@ def test_the_lock_is_held_meanwhile_and_a_dry_run_makes_none(store: Path) -> Non
     done, (warning,) = finish_first(target, dry_run=True)
     assert done == []
     assert warning.startswith(f"{store}/abort is there: the store was not stopped cleanly")
-
-
-@pytest.mark.parametrize("dry_run", [True, False])
-def test_a_store_that_a_broker_has_is_refused(dry_run: bool, writing: Writing) -> None:
-    writing.append(1)
-    why = r"is in use: .* holds its lock; stop the broker"
-    with pytest.raises(StoreInUse, match=why), locked(Target(str(writing.store)), dry_run):
-        pytest.fail("it is in use")
 
 
 def test_a_store_is_refused_while_one_of_its_databases_is_open(store: Path) -> None:

@@ -18,52 +18,31 @@ from reput.jobs.opening.held import HeldStore, held_store
 from reput.jobs.pipeline.job import find_store
 from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
 from reput.store_format.discover.purpose import RECOVER
-from reput.store_format.faults import REFUSE, TRUNCATE, DamageFound, StoreError
+from reput.store_format.faults import REFUSE, StoreError
 from tests import built
 from tests.damaged import START, Damaged, damaged
 from tests.in_process import STORE, Session, as_text
 from tests.logs import Message
 from tests.logs.encoder import properties
 from tests.store_format.damage.generator import INDEX_NAME, derived_of
-from tests.trees import contents
 
 
 def about(**more: Any) -> Recovered:
     return Recovered("s", "5.3.3", 1000, "zeros", **more)
 
 
-def test_people_are_told_whether_it_is_needed_and_its_steps() -> None:
+def test_people_are_told_its_steps_in_their_order() -> None:
     for more in ({}, {"warnings": ["w"], "notes": ["n"], "expired": ["e"], "done": True}):
-        assert not about(**more).needed
-        said = ["s was stopped cleanly and is undamaged: nothing to do"]
-        said += ["  warning   w"] if more else []
-        assert about(**more).text().splitlines() == said
-        assert about(**more).steps() == ""
+        assert (about(**more).needed, about(**more).steps()) == (False, "")
     for given, steps in [
-        ({"crashed": True}, "remove abort"), ({"cut_bytes": 1}, "cut 1 byte after 1,000"),
-        ({"cut_bytes": 1234}, "cut 1,234 bytes after 1,000"),
-        ({"written": ["a"]}, "write 1 derived file"),
-        ({"removed": ["a", "b"]}, "remove 2 derived files"),
-        ({"checkpoint": True}, "write checkpoint"),
-        ({"checkpoint": True, "crashed": True, "removed": ["a"], "written": ["b"], "cut_bytes": 2},
-         "cut 2 bytes after 1,000, write 1 derived file, remove 1 derived file, "
-         "write checkpoint, remove abort"),
+        ({"crashed": True}, "remove abort"), ({"cut_bytes": 1234}, "cut 1,234 bytes after 1,000"),
+        ({"checkpoint": True, "crashed": True, "removed": ["a"], "written": ["b"], "cut_bytes": 1},
+         "cut 1 byte after 1,000, write 1 derived file, remove 1 derived file, write checkpoint, "
+         "remove abort"),
     ]:  # fmt: skip
         assert about(**given).needed
         assert about(**given).steps() == steps
         assert f"  change    {steps}" in about(**given).text().splitlines()
-    told = about(cut_bytes=9, cut_kept="s/reput-cut", warnings=["look"], releases="5.3.1 to 5.3.3")
-    assert told.text().splitlines() == [
-        "would recover s as RocketMQ 5.3.1 to 5.3.3", "  log       ends at 1,000 (zeros)",
-        "  change    cut 9 bytes after 1,000", "  kept      what is cut, in s/reput-cut",
-        "  warning   look", "  next      the same without --dry-run does it",
-    ]  # fmt: skip
-    done = about(crashed=True, done=True).text().splitlines()
-    assert done[0] == "recovered s as RocketMQ 5.3.3"
-    assert len(done) == 3
-    told = about(written=["a"], removed=["b"], notes=["c"])
-    assert told.details() == ["  written   a", "  removed   b", "  note      c"]
-    assert not {"a", "b", "c"} & set(told.text().split())
 
 
 # --- A recovery examines first, and then makes of a store what a clean stop leaves.
@@ -105,16 +84,8 @@ def checked(store: Path, log: Damaged) -> CheckReport:
     return check(Session(), str(store), rocketmq="5.3.3", settings=settings)  # type: ignore[arg-type]
 
 
-def test_after_a_crash_abort_goes_and_all_else_stays_but_a_lost_checkpoint(tmp_path: Path) -> None:
-    store = write(tmp_path / "crashed", damaged())
-    before = contents(store)
-    (store / "abort").write_bytes(b"1")
-    about, _ = recovered(store)
-    assert about.steps() == "write checkpoint, remove abort"
-    after = contents(store)
-    after.pop("lock")
-    assert after == before
-    store = write(tmp_path / "lost", damaged(), None)
+def test_a_lost_checkpoint_is_written_anew(tmp_path: Path) -> None:
+    store = write(tmp_path, damaged(), None)
     about, known = recovered(store)
     assert (about.needed, about.steps()) == (True, "write checkpoint")
     assert decode((store / "checkpoint").read_bytes()) == known
@@ -158,22 +129,6 @@ def test_what_queues_name_past_the_logs_end_is_said_before_it_is_cut(tmp_path: P
     assert recovered(store)[0].lost_past_end == 0
 
 
-def test_damage_with_live_records_behind_it_is_refused_or_cut(tmp_path: Path) -> None:
-    log = damaged()
-    log.flip(50, 5)
-    store = write(tmp_path, log)
-    before = contents(store)
-    with pytest.raises(DamageFound, match="`reput repair` makes a copy that keeps") as refused:
-        recovered(store, changes=False)
-    assert refused.value.plain.endswith("keeps the messages behind it.")
-    assert "salvage" not in str(refused.value)
-    assert contents(store) == before
-    about, known = recovered(store, TRUNCATE)
-    assert about.log_end == log.places[50]
-    assert known.physic_msg_timestamp == START + 49
-    assert {path.split("/")[0] for path in about.written} == {"consumequeue", "index"}
-
-
 @pytest.mark.parametrize(("flushed", "left"), [(100, 100), (1 << 40, sum(END)), (0, 0)])
 def test_what_the_master_flushed_is_kept_up_to_the_logs_end(flushed, left: int, tmp_path) -> None:
     known = KNOWN._replace(master_flushed_offset=flushed)
@@ -206,18 +161,6 @@ def store(tmp_path: Path) -> Path:
     """A store with all that its log gives."""
     files = {f"commitlog/{start:020d}": bytes(raw) for start, raw in WHOLE.segments.items()}
     return built.write(tmp_path, files | DERIVED)
-
-
-def test_only_queue_files_that_are_wrong_or_gone_are_written_and_strange_ones_removed(store):
-    assert renewed(store) == ({}, [])
-    for raw in (b"", bytes(QUEUE_FILE), b"\1" * QUEUE_FILE, b"short", None):
-        (store / queue(3)).write_bytes(raw or b"")
-        if raw is None:
-            (store / queue(3)).unlink()
-        assert renewed(store) == ({queue(3): DERIVED[queue(3)]}, [])
-    strange = {queue(12): DERIVED[queue(0)], f"consumequeue/T/1/{0:020d}": DERIVED[queue(0)]}
-    built.write(store, {queue(3): DERIVED[queue(3)], **strange})
-    assert renewed(store) == ({}, list(strange))
 
 
 @contextmanager

@@ -14,14 +14,12 @@ from reput.jobs.in_place.service import Look, Service, one_by_one, refuse_damage
 from reput.store_format.fate.rows import gathered_delays
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
-from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.notes import Done, Notes, Progress
 from reput.store_format.query.reader import OpenedStore
 from tests.broker.writer.stores import TINY, open_writer
 from tests.damaged import Damaged, damaged
 from tests.in_process import STORE, as_text, storage_of
-from tests.jobs.opening.writing import Writing
 
 SETTINGS = as_text(TINY)
 
@@ -63,14 +61,6 @@ def append(store: Path, many: int) -> Path:
     return store
 
 
-def test_it_asks_and_then_does_what_it_has_planned(tmp_path: Path) -> None:
-    store, service = append(tmp_path / "store", 2), Appends()
-    assert service.run(store) == 2
-    assert (service.asked, service.acted) == ([f"append in {store}"], [2])
-    assert service.looks == [(2, None)]
-    assert Appends().run(store) == 3
-
-
 def test_nothing_is_asked_or_done_in_a_dry_run_or_where_nothing_is_to_be_done(tmp_path) -> None:
     for many, dry_run in ((2, True), (4, False), (4, True)):
         store, service = append(tmp_path / f"{many}{dry_run}", many), Appends()
@@ -97,22 +87,6 @@ def test_a_changed_store_is_planned_anew_and_one_of_who_does_not_agree_stays(
         service.run(store)
     assert service.acted == []
     assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
-
-
-def test_what_is_no_store_of_its_own_or_in_use_is_refused(tmp_path: Path, writing: Writing) -> None:
-    writing.append(1)
-    (tmp_path / "none").mkdir()
-    shared = append(tmp_path / "shared", 1)
-    os.link(shared / "checkpoint", tmp_path / "second")
-    for store, error, why in (
-        (tmp_path / "none", StoreError, "there is no folder commitlog in it"),
-        (shared, StoreError, "has a second name elsewhere"),
-        (writing.store, StoreInUse, "holds its lock; stop the broker"),
-    ):
-        service = Appends()
-        with pytest.raises(error, match=why):
-            service.run(store)
-        assert service.looks == []
 
 
 @pytest.mark.parametrize(("signalled", "done", "code"), [(0, 3, 0), (2, 2, 143), (3, 3, 0)])

@@ -53,37 +53,6 @@ def of_release(release: str) -> tuple[Damaged, dict[str, bytes]]:
     return log, derived_of(log.log)
 
 
-def test_a_log_alone_is_sound_and_files_that_no_release_writes_look_like_none() -> None:
-    log = damaged()
-    report = checked(log, {})
-    assert (report.sound, report.derived_files, report.differences) == (True, None, [])
-    known = encode(Checkpoint(START, START + 59))
-    report = checked(log, {f"{STORE}/checkpoint": known})
-    missing = {each.path for each in report.differences if each.field == "the file is missing"}
-    assert len(missing) == len(report.differences) == 8  # two files of each queue, two of the index
-    assert not report.sound
-    log, files = of_release("5.3.3")
-    path = min(path for path in files if "/index/" in path)
-    files[path] = files[path][:36] + b"\0\0\0\1" + files[path][40:]  # indexCount
-    report = checked(log, files)
-    assert (report.sound, report.looks_like) == (False, "")
-    assert [each.path for each in report.differences] == [path]
-
-
-def test_files_of_another_release_are_told_from_wrong_ones() -> None:
-    """Up to 4.7.0 hashSlotCount grows with every put: 49 in a file, and 7 since."""
-    for release in ("5.3.3", "4.7.0"):
-        log, files = of_release(release)
-        report = checked(log, files, release)
-        assert (report.sound, report.derived_files, report.looks_like) == (True, 8, "")
-    report = checked(log, files, "5.3.3")
-    assert {each.path.split("/")[1] for each in report.differences} == {"index"}
-    assert (report.sound, report.looks_like) == (False, "4.7.0")
-    of_itself = checked(log, files, None)
-    assert of_itself.sound
-    assert of_itself.rocketmq != "5.3.3"
-
-
 class Disk(MemoryStorage):
     """A storage that has locks, as a local disk has."""
 

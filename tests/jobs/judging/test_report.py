@@ -4,16 +4,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.judging.report import (
-    MISSING,
-    CheckReport,
-    Difference,
-    Report,
-    compared_text,
-    manifest_differences,
-)
-from reput.jobs.pipeline.link import Linked
-from reput.jobs.salvaging.damage_map import DamageMap
+from reput.jobs.judging.report import MISSING, CheckReport, Difference, Report, compared_text
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.log.segments import Finding
 
@@ -58,17 +49,6 @@ def test_what_a_crash_leaves_at_the_end_is_what_recovery_cuts(follows, crashed, 
     assert not found.ends_torn
 
 
-def test_programs_get_the_number_of_segments_and_plain_values() -> None:
-    told = report(findings=FOUND, differences=DIFFERS, behind=DIFFERS).as_json()
-    assert told["segment_files"] == 2
-    assert "segments" not in told
-    assert told["findings"] == [
-        {"path": "commitlog/x", "reason": "is odd", "left_out": False, "todo": ""}
-    ]
-    wanted = [{"path": "index/1", "offset": 0, "field": "x", "there": 1, "wanted": 2}]
-    assert (told["differences"], told["behind"]) == (wanted, wanted)
-
-
 # --- How a difference and what was compared are said.
 def test_a_value_of_0_is_a_value_and_no_files_are_told_of_where_rows_were_compared() -> None:
     for difference, text in [
@@ -94,17 +74,6 @@ def verify_report(differing: int = 0, **more: Any) -> Report:
     return Report("s", "set", "5.3.3", 9, "x", files=7, differences=differences, **more)
 
 
-@pytest.mark.parametrize(("found", "line"), [
-    (verify_report(), "  7 files derived: the same, byte for byte (0.0 s)"),
-    (verify_report(2), "  7 files derived: 2 differ (0.0 s)"),
-    (verify_report(in_rocksdb=["3 entries"]),
-     "  7 files derived, 3 entries in RocksDB: the same (0.0 s)"),
-])  # fmt: skip
-def test_files_are_the_same_byte_for_byte_and_rows_are_the_same(found: Report, line: str) -> None:
-    assert found.text().splitlines()[1] == line
-    assert found.same == ("same" in line)
-
-
 @pytest.mark.parametrize(("many", "more"), [(3, None), (4, "1"), (1234, "1,231")])
 def test_three_differences_are_shown_and_the_others_counted(many: int, more: str | None) -> None:
     found = verify_report(many)
@@ -112,20 +81,3 @@ def test_three_differences_are_shown_and_the_others_counted(many: int, more: str
     assert [line.split()[:2] for line in lines[:3]] == [["differs", f"q/{n}:"] for n in range(3)]
     assert lines[3:] == ([f"  ... and {more} more (-v and --json have all)"] if more else [])
     assert len(found.details()) == many - 3
-
-
-def test_a_set_s_lost_positions_are_those_of_the_log() -> None:
-    def damage(gaps: list[Gap]) -> DamageMap:
-        return DamageMap(Linked([], 900), {}, [], 1000, [], 0, gaps=gaps, count=1)
-
-    def manifest(gaps: list[Gap], count: int = 1) -> dict[str, Any]:
-        return {"damage": {"missing": [vars(gap) for gap in gaps], "range_count": count}}
-
-    for said, found, same in [
-        (manifest([GAP]), damage([GAP]), True), (manifest([]), damage([GAP]), False),
-        (manifest([GAP]), damage([]), False), (manifest([GAP], 2), damage([GAP]), False),
-        ({}, damage([GAP]), True), ({"damage": None}, damage([GAP]), True),
-        (manifest([GAP]), None, True),
-    ]:  # fmt: skip
-        differences = manifest_differences("set", said, found)
-        assert [each.path for each in differences] == ([] if same else ["set/manifest.json"])

@@ -299,17 +299,6 @@ def test_a_database_that_cannot_be_read_or_a_damaged_block_is_a_difference(tmp_p
         assert all(str(store) not in each for each in said)  # the folder is named once
 
 
-def test_files_and_rocksdb_are_judged_both(tmp_path: Path) -> None:
-    store, _ = unpack("double_5.3.3", tmp_path)
-    (file,) = (store / "consumequeue" / "Live1" / "2").iterdir()
-    flip(file, 39)
-    with queues_changed(store) as families:
-        removed(5)(families)
-    assert [each.split(":")[0] for each in found(store)] == [
-        FOLDER, f"consumequeue/Live1/2/{file.name}"
-    ]  # fmt: skip
-
-
 def test_queues_in_rocksdb_of_an_earlier_life_are_not_compared(tmp_path: Path) -> None:
     """As an upgrade that was taken back leaves them (#8600): the files reach further."""
     store, _ = unpack("double_5.3.3", tmp_path)

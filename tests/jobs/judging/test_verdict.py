@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from reput.jobs.judging.report import MISSING_AT_END, ONE_TOO_MANY, Difference, Report
-from reput.jobs.judging.verdict import BatchEntryAt, Verdict, batch_entries, first_difference
+from reput.jobs.judging.verdict import BatchEntryAt, batch_entries, first_difference
 from reput.jobs.verify import verify
 from reput.store_format.derived.checkpoint import Checkpoint, encode
-from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, BATCH_QUEUE_ENTRY_BYTES
-from reput.store_format.log.there import derived_files
 from tests.in_process import OUTPUT, STORE, Session, as_text, run, storage_of
 from tests.logs import Log
 from tests.logs.damage import record_places
@@ -53,14 +51,6 @@ def judged(files: Files) -> Report:
 
 def paths(found: list[str]) -> list[str]:
     return [path.removeprefix(f"{STORE}/") for path in found]
-
-
-def test_the_files_of_a_store_are_its_queues_then_its_index(whole: Files) -> None:
-    assert derived_files(Folder(MemoryStorage({f"{STORE}/checkpoint": b""}), STORE)).files == []
-    storage = MemoryStorage({f"{STORE}/{path}": raw for path, raw in whole.items()})
-    found = derived_files(Folder(storage, STORE)).files
-    assert found == sorted(path for path in whole if path.startswith(("consume", "index")))
-    assert [path for path in found if "Gone" in path] == [queue(0, "Gone")]
 
 
 @pytest.mark.parametrize(("change", "differences"), [
@@ -152,14 +142,6 @@ def test_index_files_may_end_early_after_a_restart_further_west(
         store[names[number]] = bytes(raw)
     found = paths([each.path for each in judged(store).differences])
     assert found == sorted(names[n] for n in differs)
-
-
-def test_each_remark_has_its_number() -> None:
-    verdict = Verdict(
-        [], expired=["a", "b"], unused=["q"] * 3, deleted_topics=["T"], rocksdb=["why"]
-    )
-    assert [note.split()[0] for note in verdict.notes()] == ["why", "2", "3", "1"]
-    assert Verdict([]).notes() == []
 
 
 # --- Batch queues compared by their entries: what counts, and what a difference is.

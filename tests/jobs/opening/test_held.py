@@ -17,14 +17,13 @@ from reput.jobs.opening.held import (
     refuse_what_is_no_store,
 )
 from reput.store_format.faults import StoreError
-from reput.store_format.files.protocol import FileState, StoreInUse
+from reput.store_format.files.protocol import FileState
 from reput.store_format.files.system import lock_holder
 from reput.store_format.log.segments import Segment
 from reput.store_format.release.settings import settings_from
 from tests.built import write
 from tests.faults.memory_files import crash_states
 from tests.faults.power import recorded
-from tests.jobs.opening.writing import Writing
 
 SEGMENT = f"commitlog/{0:020d}"
 QUEUE, LAST_QUEUE = (f"consumequeue/T/0/{start:020d}" for start in (0, 6_000_000))
@@ -114,22 +113,6 @@ def test_a_lock_file_is_held_at_once_and_made_only_before_a_change(has_file, tmp
     assert lock_holder(str(path)) is None
 
 
-def test_a_dry_run_takes_no_lock_and_leaves_no_file(tmp_path: Path) -> None:
-    with held_store(str(tmp_path), dry_run=True) as held:
-        held.lock_at_last()
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "abort").touch()
-    with held_store(str(tmp_path), dry_run=True) as held:
-        assert held.crashed
-
-
-@pytest.mark.parametrize("dry_run", [True, False])
-def test_a_store_that_another_process_has_open_is_refused(dry_run: bool, writing: Writing) -> None:
-    writing.append(1)
-    with pytest.raises(StoreInUse, match="holds its lock"), held_store(str(writing.store), dry_run):
-        pytest.fail("it is in use")
-
-
 @pytest.mark.parametrize("changed", [True, False])
 def test_staging_leaves_the_times_of_a_store_that_is_not_changed(changed: bool, tmp_path) -> None:
     os.utime(tmp_path, ns=(1_000_000_001, 2_000_000_002))
@@ -168,19 +151,3 @@ def test_only_a_last_segment_that_a_crash_left_short_gets_its_length(
         assert held.changed == bool(asked) == (length != whole)
     assert (tmp_path / LAST).read_bytes() == (b"\1" * length).ljust(whole, b"\0")
     assert (tmp_path / f"commitlog/{0:020d}").stat().st_size == 7
-
-
-def test_an_unfinished_segment_is_left_where_nobody_agrees(tmp_path: Path) -> None:
-    store = segments(tmp_path, STORE_SEGMENT, 9)
-    with (
-        pytest.raises(StoreError, match="has 9 bytes: a crash left it unfinished"),
-        held_store(store, dry_run=True) as held,
-    ):
-        complete_last(held, SIZES, pytest.fail)
-
-    def no(_: str) -> None:
-        raise KeyError
-
-    with pytest.raises(KeyError), held_store(store, dry_run=False) as held:
-        complete_last(held, SIZES, no)
-    assert (tmp_path / LAST).stat().st_size == 9

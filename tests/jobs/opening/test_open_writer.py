@@ -1,6 +1,5 @@
 """A writer is opened as a broker's configuration says, and only where it can write."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.message import Message
-from reput.store_format.message.refusals import BatchQueueTopic
 from reput.store_format.release.profiles import UnknownRelease, profile
 from reput.store_format.release.settings import SettingError
 from tests.broker.writer.stores import TINY
@@ -96,29 +94,6 @@ def test_without_dispatch_only_the_log_grows(tmp_path: Path) -> None:
         writer.append(Message("T", b"two"))
     assert {path: path.read_bytes() for path in (store / "consumequeue").glob("*/*/*")} == before
     assert (store / "commitlog" / f"{0:020d}").read_bytes() != log
-
-
-def test_a_batch_queue_of_the_topics_is_not_appended_to(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    (store / "config").mkdir(parents=True)
-    topics = {"B": {"attributes": {"queue.type": "BatchCQ"}}, "T": {"attributes": {}}}
-    (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": topics}))
-    with open_writer(str(store), rocketmq="5.3.3", settings=SIZES) as writer:
-        writer.append(Message("T", b"one"))
-        with pytest.raises(BatchQueueTopic, match=r"'B': has queue.type BatchCQ"):
-            writer.append(Message("B", b"one"))
-
-
-def test_what_shows_the_release_and_topics_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    store, told = written(tmp_path / "store"), dict[str, dict[str, Any]]()
-    (store / "config").mkdir()
-    (store / "config" / "topics.json").write_text("{")
-    warnings: list[str] = []
-    given: Any = {"rocketmq": "5.3.3", "settings": SIZES}
-    with open_writer(str(store), **given, warnings=warnings, discovered=told):
-        pass
-    assert any("topics.json" in line for line in warnings)
-    assert told.keys() <= {"rocketmq", "eras", "index names"}
 
 
 # --- From where a broker dispatches again after a crash: the times and places that decide it.

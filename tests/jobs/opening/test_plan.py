@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from reput.jobs.opening.plan import (
 from reput.jobs.opening.questions import open_store
 from reput.jobs.outputs.report import Summary
 from reput.jobs.pipeline.pipeline import Cut
-from reput.store_format.discover.purpose import CHECK, LOOK, REBUILD, REPLICATE, Purpose
+from reput.store_format.discover.purpose import CHECK, LOOK, REBUILD, Purpose
 from reput.store_format.discover.store import Discovered, StoreAt, discover, store_at
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.faults import DamageFound, EmptyLog, StoreChanged, StoreError
@@ -54,13 +53,6 @@ SEGMENT = 4096
 MB = 1 << 20
 
 
-class Held(MemoryStorage):
-    """A store whose lock a process has."""
-
-    def lock_holder(self, store: str) -> int | None:
-        return 77
-
-
 def storage(first: int = 0, kind: type[MemoryStorage] = MemoryStorage) -> MemoryStorage:
     log = build_log([message(n) for n in range(60)], SEGMENT, first)
     return kind({f"{STORE}/commitlog/{at:020d}": raw for at, raw in log.items()})
@@ -72,13 +64,6 @@ def planned(
     settings = {"mappedFileSizeCommitLog": str(SEGMENT), **(given or {})}
     at = store_at(STORE, "5.3.3", settings, store)
     return make_plan(at, discover(at, purpose), purpose)
-
-
-def test_a_log_begins_and_ends_where_its_segments_do() -> None:
-    plan = planned(storage(first=3 * SEGMENT))
-    assert [segment.start for segment in plan.segments] == [3 * SEGMENT, 4 * SEGMENT]
-    assert (plan.log_bytes, plan.in_use, plan.splits.limit) == (2 * SEGMENT, False, None)
-    assert [era.release for era in plan.eras] == ["5.3.3"]
 
 
 def test_of_a_log_without_segments_the_queues_tell_what_it_had() -> None:
@@ -134,33 +119,6 @@ def test_a_core_has_two_splits_of_16_to_256_mb() -> None:
         assert given.splits.split_bytes == 1000
 
 
-def test_a_hole_or_a_segment_of_a_wrong_size_is_refused_or_found() -> None:
-    store = storage()
-    store.files[f"{STORE}/commitlog/{3 * SEGMENT:020d}"] = bytes(SEGMENT)
-    with pytest.raises(StoreError, match="a hole before it"):
-        planned(store)
-    plan = planned(store, purpose=REPLICATE)
-    assert [each.reason for each in plan.findings] == ["a hole before it: 1 segment is missing"]
-    assert plan.odd == frozenset()
-    store = storage()
-    store.files[f"{STORE}/commitlog/{SEGMENT:020d}"] += b"\0"
-    with pytest.raises(StoreError, match=f"has {SEGMENT + 1} bytes"):
-        planned(store)
-    assert planned(store, purpose=REPLICATE).odd == {1}
-
-
-def test_a_log_in_use_is_read_up_to_where_it_ended() -> None:
-    store = storage(kind=Held)
-    store.files[f"{STORE}/consumequeue/T/0/{0:020d}"] = bytes(20)
-    plan = planned(store)
-    raw = b"".join(store.files[path] for path in sorted(store.files) if "/commitlog/" in path)
-    end = len(raw.rstrip(b"\0"))
-    assert plan.splits.limit == end
-    assert (plan.in_use, plan.has_queues) == (True, False)
-    assert f"its log is read up to {end}" in plan.notes[0]
-    assert "77" in plan.notes[0]
-
-
 def topics(**attributes: str) -> bytes:
     table = {"B": {"attributes": attributes}, "Plain": {"topicName": "Plain"}}
     return json.dumps({"topicConfigTable": table}).encode()
@@ -177,17 +135,6 @@ def test_topics_attributes_decide_what_is_derived() -> None:
     plan = planned(store, wrong)
     assert plan.batch_topics == ()
     assert "topic 'B' is compacted" in plan.notes[0]
-
-
-def test_queues_of_another_kind_are_refused() -> None:
-    for path, rocksdb, refused in [
-        ("consumequeue/CURRENT", False, True), ("consumequeue/CURRENT", True, False),
-        ("consumequeue_ext/T/0/x", True, True),
-    ]:  # fmt: skip
-        store = storage()
-        store.files[f"{STORE}/{path}"] = b""
-        with pytest.raises(StoreError, match="reput") if refused else nullcontext():
-            assert planned(store, purpose=Purpose(rocksdb=rocksdb)).segments
 
 
 # --- A store is rebuilt while another process appends to it: up to an end that stays as it is.

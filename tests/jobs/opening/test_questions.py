@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import reput
-from reput.jobs.opening.questions import KeyMessages, Messages, Rows
+from reput.jobs.opening.questions import Messages, Rows
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record import Record
@@ -25,7 +24,6 @@ from tests.memory_storage import MemoryStorage
 from tests.processes import run_python
 from tests.reference.log import Message
 from tests.store_format.query.asked import NAMES, Asked, places
-from tests.store_format.query.stores import asked
 from tests.trees import contents
 
 
@@ -61,20 +59,6 @@ def test_messages_are_read_as_they_are_asked_for_and_only_once() -> None:
     assert list(answer) == []
     assert (answer.notes, answer.cut) == (["note 0", "note 1", "note 2"], True)
     assert answer.scanned == (30, 30)
-
-
-def test_missing_keys_are_known_behind_the_last_message() -> None:
-    notes, wanted = Notes(), ["a", "b", "c"]
-
-    def each() -> Iterator[StoredMessage]:
-        for number in range(2):
-            wanted.pop(0)
-            yield message(number)
-
-    answer = KeyMessages(each(), notes, lambda: list(wanted))
-    assert answer.missing == ["a", "b", "c"]
-    assert len(list(answer)) == 2
-    assert answer.missing == ["c"]
 
 
 def test_a_table_has_bodies_only_where_they_are_asked_for_and_rows_have_their_fields() -> None:
@@ -154,38 +138,6 @@ def test_times_of_a_key_query_are_exact_and_a_limit_leaves_the_newest(small: Ask
         assert (answer.cut, answer.notes) == (True, [f"cut: the newest 1 of {len(wanted)}"])
         answer = opened.query(topic, key, most=len(wanted))
         assert (places(answer), answer.cut, answer.notes) == (wanted, False, [])
-
-
-def test_positions_and_times_of_each_queue(store: Asked) -> None:
-    queues = {(each.topic, each.queue_id) for each in store.messages if each.transaction in (0, 8)}
-    with store.open() as opened:
-        rows = {(row.topic, row.queue_id): row for row in opened.queues()}
-        for topic, queue_id in sorted(queues):
-            row = rows[topic, queue_id]
-            if row.batch or "%LMQ%" in topic:
-                continue
-            wanted = store.queued(topic, queue_id)
-            found = list(opened.messages(topic, queue_id))
-            assert set(places(found)) <= {each.physical_offset for each in wanted}
-            assert row.messages == len(found)
-            assert row.bytes == sum(each.record.size for each in found)
-            if not found:
-                continue
-            times = [each.store_timestamp for each in found]
-            assert (row.min_timestamp, row.max_timestamp) == (times[0], times[-1])
-            middle = found[len(found) // 2]
-            at = row.min_offset + len(found) // 2
-            assert places(opened.messages(topic, queue_id, at, 1)) == [middle.physical_offset]
-            assert places(opened.messages(topic, queue_id, at)) == places(found[len(found) // 2 :])
-            if times != sorted(times):  # a clock that was set back: a bisection may miss some
-                continue
-            begin, end = middle.store_timestamp, times[-1] - 1
-            assert places(opened.messages(topic, queue_id, begin=begin, end=end)) == [
-                each.physical_offset for each in found if begin <= each.store_timestamp <= end
-            ]
-        topic = max(queues)[0]
-        whole = places(opened.messages(topic))
-        assert whole == sorted(whole)
 
 
 def test_a_message_by_its_ids(small: Asked) -> None:
@@ -294,24 +246,6 @@ def test_tags_are_asked_of_the_queue_first(small: Asked, monkeypatch: pytest.Mon
         assert places(opened.messages(topic, where=where)) == wanted
 
 
-def test_the_command_prints_a_line_a_message(small: Asked, capsys: Any) -> None:
-    (topic, key), wanted = max(small.by_key.items(), key=lambda item: len(item[1]))
-    code, rows, said = asked(capsys, "query", str(small.path), "--topic", topic, "--key", key)
-    assert (code, said) == (0, "")
-    assert [row["physicalOffset"] for row in rows] == wanted
-    assert list(rows[0]) == FIELDS
-    words = ("query", str(small.path), "--topic", topic, "--key", "no such key")
-    assert asked(capsys, *words)[:2] == (0, [])
-    words = ("query", str(small.path), "--topic", "nope", "--key", key)
-    code, rows, said = asked(capsys, *words)
-    assert (code, rows) == (0, [])
-    assert said == "reput: nothing was found: the store has no topic 'nope'\n"
-    place = str(wanted[0])
-    _, (row,), _ = asked(capsys, "query", str(small.path), "--offset", place, "--body", "hex")
-    assert list(row) == [*FIELDS, "body"]
-    assert bytes.fromhex(row["body"]) == small.by_place[wanted[0]].body
-
-
 def test_a_key_query_loads_neither_numba_nor_spark(small: Asked) -> None:
     """They take longer to load than a query may."""
     (topic, key), wanted = next(iter(small.by_key.items()))
@@ -325,32 +259,6 @@ def test_a_key_query_loads_neither_numba_nor_spark(small: Asked) -> None:
     done = run_python("-c", program)
     assert done.stderr == "[]\n"
     assert f'"physicalOffset": {wanted[0]}' in done.stdout
-
-
-@pytest.mark.parametrize("missing", [("index",), ("consumequeue",), ("index", "consumequeue")])
-def test_the_log_answers_where_files_are_missing(small: Asked, missing, capsys) -> None:
-    for part in missing:
-        shutil.rmtree(small.path / part)
-    (topic, key), wanted = max(small.by_key.items(), key=lambda item: len(item[1]))
-    _, rows, said = asked(capsys, "query", str(small.path), "--topic", topic, "--key", key)
-    assert [row["physicalOffset"] for row in rows] == wanted
-    assert ("log" in said) == ("index" in missing)
-    message = small.by_place[wanted[0]]
-    words = ("--topic", topic, "--queue", str(message.queue_id), "--offset", "0")
-    _, rows, said = asked(capsys, "query", str(small.path), *words)
-    queued = small.queued(topic, message.queue_id)
-    assert [row["physicalOffset"] for row in rows] == [each.physical_offset for each in queued]
-    assert ("log" in said) == ("consumequeue" in missing)
-
-
-def test_filters_hold_where_the_log_answers(small: Asked) -> None:
-    shutil.rmtree(small.path / "consumequeue")
-    topic, tags = tagged(small)
-    other = next(each.topic for each in small.messages if each.topic != topic)
-    with small.open() as opened:
-        for each in (topic, other, "no such topic"):
-            found = opened.messages(each, where=opened.filter(tags=tags))
-            assert places(found) == of_tags(small, each, tags)
 
 
 def test_a_rolled_back_message_is_found_by_no_key(tmp_path: Path) -> None:
@@ -379,24 +287,6 @@ def test_an_index_behind_the_log_is_reported_and_the_rest_is_read(small: Asked) 
             answer = opened.query(topic, key)
             assert places(answer) == wanted
             assert any("index does not have the log from" in note for note in answer.notes)
-
-
-def test_a_topic_is_whole_though_one_of_its_queues_lost_a_file(small: Asked) -> None:
-    folder = max(
-        (small.path / "consumequeue").glob("*/*"), key=lambda each: len(list(each.iterdir()))
-    )
-    topic = folder.parent.name
-    with small.open() as opened:
-        whole = places(opened.messages(topic))
-    for file in (min, max):
-        lost = file(folder.iterdir())
-        raw = lost.read_bytes()
-        lost.unlink()
-        with small.open() as opened:
-            answer = opened.messages(topic)
-            assert places(answer) == whole
-            assert any("it is read there" in note for note in answer.notes)
-        lost.write_bytes(raw)
 
 
 def test_a_queue_file_cut_short_is_reported_and_the_log_is_read(small: Asked) -> None:

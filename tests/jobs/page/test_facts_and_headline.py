@@ -60,25 +60,6 @@ def test_fifty_notes_of_a_part_are_kept_and_the_others_counted(lines: int, last:
     assert facts.notes["put"][-1:] == [last][: min(lines, 1)]
 
 
-def test_a_store_is_told_as_it_is(tmp_path: Path) -> None:
-    log = damaged(messages(30))
-    store = write(log.log, tmp_path / "store")
-    (store / "config").mkdir()
-    (store / "config" / "topics.json").write_text("{}")
-    (store / "abort").write_text("1")
-    facts = looked(store)
-    assert len(log.segments) == 1
-    assert (facts.log_start, facts.log_end, facts.segments) == (0, 4096, 1)
-    assert facts.queues is not None
-    assert [(row.queue_id, row.messages) for row in facts.queues] == [(0, 10), (1, 10), (2, 10)]
-    assert (facts.given, facts.settings, facts.crashed) == ((), ("maxHashSlotNum=7",), True)
-    assert facts.disk == [
-        DiskPart("commitlog/", 1, 4096), DiskPart("config/", 1, 2), DiskPart("other files", 1, 1),
-    ]  # fmt: skip
-    assert facts.unknown["check"] == "--no-check left the check of the log out"
-    assert "was not stopped cleanly" in facts.unknown["expired"]
-
-
 def test_what_was_not_asked_has_the_reason_of_what_failed_before(tmp_path, monkeypatch) -> None:
     def unreadable(*_: object) -> None:
         raise StoreError("topics.json: is a folder")

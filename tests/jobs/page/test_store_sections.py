@@ -29,7 +29,6 @@ from reput.store_format.derived.index_header import IndexHeader
 from reput.store_format.derived.index_reader import IndexFileStats
 from reput.store_format.fate.rows import FateSums
 from reput.store_format.query.inventory import GroupRow, QueueRow
-from tests import golden_stores
 from tests.jobs.page import stores
 from tests.unpacking import unpack as unpack_archive
 
@@ -246,17 +245,6 @@ def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
     kinds = {cell["kind"] for cell in damage["pictures"][0]["spec"]["data"]["values"]}
     assert kinds >= {"sound", "damaged"}
     assert "There are none" in section(whole, "derived")["words"][0]
-
-
-@pytest.mark.parametrize("kind", ["size", "magic", "length", "crc", "properties"])
-def test_the_charts_and_the_check_count_the_same_messages(kind: str, tmp_path: Path) -> None:
-    """Damage does not end what is counted: what is live behind it is reported everywhere."""
-    golden = golden_stores.unpack(f"middle_{kind}_5.3.3")
-    store = golden_stores.copy_input(golden, tmp_path / "store")
-    whole = written(store, tmp_path / "report.html", "--rocketmq", "5.3.3")
-    checked = re.search("([0-9,]+) messages in", " ".join(section(whole, "damage")["words"]))
-    assert checked
-    assert section(whole, "time")["words"][0].startswith(f"{checked[1]} messages of ")
 
 
 def test_without_a_check_the_page_says_so_and_a_release_not_reported_hinders_none(tmp_path) -> None:

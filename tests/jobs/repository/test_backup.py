@@ -7,12 +7,11 @@ import pytest
 
 from reput import check_repository
 from reput.jobs.backup import backup
-from reput.jobs.backups import backups
 from reput.store_format.discover.store import discover
 from reput.store_format.faults import StoreChanged, StoreError
 from tests.built import Built
 from tests.in_process import Session
-from tests.jobs.repository.backing import CONFIG, catalogue, content, log_of, run, store, whole_log
+from tests.jobs.repository.backing import catalogue, run, store
 from tests.trees import contents, flip
 
 
@@ -62,28 +61,6 @@ def test_only_what_the_store_still_has_is_put_again(tmp_path: Path) -> None:
     (tmp_path / f"store/commitlog/{0:020d}").unlink()  # where the piece begins
     assert not run(tmp_path).again
     assert not piece.exists()
-
-
-def test_a_first_backup_has_all_of_a_store_and_a_dry_run_says_the_same(tmp_path: Path) -> None:
-    built = Built().put(count=30)
-    would = run(tmp_path, built, dry_run=True)
-    assert not (tmp_path / "repo").exists()
-    about = run(tmp_path)
-    assert (would.begin, would.end, would.records, would.new_files, would.new) == (
-        about.begin, about.end, about.records, about.new_files, True,
-    )  # fmt: skip
-    assert not run(tmp_path, dry_run=True).new
-    assert [row.run for row in backups(str(tmp_path / "repo"))] == [1]
-    assert (about.run, about.begin, about.records, about.files) == (1, 0, 30, 2)
-    more = run(tmp_path, built.put(count=30).file("config/topics.json", '{"topicConfigTable":{}}'))
-    assert (more.run, more.begin, more.records, more.new_files) == (2, about.end, 30, 1)
-    assert log_of(tmp_path, 2) == {0: whole_log(built)}
-    made = catalogue(tmp_path).run(2)
-    assert content(tmp_path, made, "config/topics.json") == b'{"topicConfigTable":{}}'
-    old = content(tmp_path, catalogue(tmp_path).run(1), "config/topics.json")
-    assert old == CONFIG["config/topics.json"].encode()
-    again = run(tmp_path)
-    assert (again.bytes, again.pieces, again.new_files, again.stored) == (0, 0, 0, 0)
 
 
 def test_a_run_whose_number_was_taken_is_not_written(tmp_path: Path, monkeypatch) -> None:

@@ -11,7 +11,6 @@ import pytest
 from reput import check_repository
 from reput.jobs import cli
 from reput.jobs.repository.checking import CheckedStore
-from reput.store_format.faults import StoreError
 from tests.backed_up import made
 from tests.in_process import Session
 from tests.reference.repository import Repository
@@ -101,16 +100,6 @@ def test_a_hole_that_no_run_names_and_a_missing_run_are_named(made: Repository) 
     about = checked(made)
     assert about.runs == {"1": "whole", "2": "whole", "3": "damaged"}
     assert "a hole that it does not name" in about.damaged[0]
-
-
-@pytest.mark.parametrize(
-    "edit", [{"format": "reput-repository-2"}, {"end": 1}, {"parent": 9}, {"settings": 3}]
-)
-def test_an_edited_catalogue_is_said(made: Repository, edit: dict[str, Any]) -> None:
-    made.runs[2] |= edit
-    made.write(2)
-    with pytest.raises(StoreError, match=r"00000002\.json"):
-        checked(made)
 
 
 def test_the_command_says_what_was_found(made: Repository, capsys) -> None:

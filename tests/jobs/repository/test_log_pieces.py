@@ -132,16 +132,6 @@ def test_a_torn_end_is_not_backed_up_until_it_is_whole(tmp_path) -> None:
     assert log_of(tmp_path, 2) == {0: whole_log(built)}
 
 
-def test_a_record_that_was_completed_later_makes_a_branch_of_one_record(tmp_path: Path) -> None:
-    """No CRC tells whether a broker had written all of a record's properties."""
-    built = Built().put(count=10, keys="k")
-    run(tmp_path, Built().put(count=10, keys="k").damage(
-        f"commitlog/{0:020d}", len(whole_log(built)) - 2, b"?"))  # fmt: skip
-    about = run(tmp_path, built.put(count=5))
-    assert about.begin == built.places()[9]
-    assert log_of(tmp_path, 2) == {0: whole_log(built)}
-
-
 def test_the_last_record_of_a_running_brokers_log_is_read_until_it_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

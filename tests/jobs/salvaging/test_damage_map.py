@@ -1,28 +1,16 @@
 """What a report says of damaged ranges: where, of what cause, and whether anything follows."""
 
-import io
-import json
 from typing import Any
 
 import numpy as np
 
 from reput.jobs.pipeline.link import Linked
-from reput.jobs.salvaging.damage_map import (
-    RANGES_LISTED,
-    DamageMap,
-    add_range,
-    describe,
-    harms,
-    read_places,
-    segment_of,
-    write_ranges,
-)
+from reput.jobs.salvaging.damage_map import DamageMap, describe, harms, read_places, segment_of
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
-from reput.udfs.staging import Staging
 from tests.memory_storage import MemoryStorage
 
 SIZE = 1000
@@ -49,23 +37,6 @@ def test_places_are_read_in_their_segment_with_zeros_behind_a_short_file() -> No
         read(place, raw)
         read_there.append((place, segment.start, raw.tolist()))
     assert read_there == [(1996, 1000, [1, 1, 1, 1]), (3008, 3000, [3, 3, 0, 0])]
-
-
-def test_ranges_are_counted_by_cause_and_the_first_ones_are_listed() -> None:
-    found = a_map()
-    for number in reversed(range(RANGES_LISTED + 1)):
-        add_range(found, a_range(3 * number, 3 * number + 2))
-    add_range(found, a_range(9000, 9001, fault=Fault.PLACE))
-    told = found.as_json()
-    assert (told["range_count"], len(told["ranges"])) == (RANGES_LISTED + 2, RANGES_LISTED)
-    assert told["ranges"][0]["physical_offset"] == 0
-    assert [(c["field"], c["ranges"], c["bytes"]) for c in told["causes"]] == [
-        ("magic", RANGES_LISTED + 1, 2 * RANGES_LISTED + 2), ("physicalOffset", 1, 1),
-    ]  # fmt: skip
-    lines = io.BytesIO()
-    write_ranges(Staging(STORAGE, "staging"), found, lines)
-    offsets = [json.loads(line)["physical_offset"] for line in lines.getvalue().splitlines()]
-    assert offsets == [*range(0, 3 * RANGES_LISTED + 1, 3), 9000]
 
 
 def test_a_range_is_told_with_its_file_and_the_messages_lost_there() -> None:

@@ -1,6 +1,5 @@
 """The search for damage: where a range is, what is lost in it, and where the live log ends."""
 
-import struct
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ from reput.jobs.check import check
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.jobs.salvaging.damage_search import index_contradictions, map_damage
-from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.discover.purpose import REPLICATE
 from reput.store_format.faults import Fault
@@ -18,7 +16,7 @@ from tests.built import Built
 from tests.damaged import SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import STORE, Session, storage_of
 from tests.jobs.found import found, job_of
-from tests.logs.encoder import MAGIC_BLANK, Message, properties
+from tests.logs.encoder import Message, properties
 from tests.store_format.damage.generator import derived_of
 
 DAMAGED, CONTENT, MISSING = DamageKind.DAMAGED, DamageKind.CONTENT, DamageKind.MISSING
@@ -58,26 +56,6 @@ def test_a_sound_log_has_no_damage_and_spare_segments_are_not_in_use() -> None:
     assert (found_map.count, found_map.in_use, found_map.linked.end) == (0, 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("byte", "kind", "fault"),
-    [(5, DAMAGED, Fault.BAD_MAGIC), (1, DAMAGED, Fault.SIZE_PAST_END),
-     (90, CONTENT, Fault.BODY_CRC)],
-)  # fmt: skip
-@pytest.mark.parametrize("number", [0, 45, 98])
-def test_one_wrong_record_is_one_range_and_only_content_is_kept(number, byte, kind, fault) -> None:
-    log = of_three()
-    place, size = log.places[number], log.size(number)
-    log.flip(number, byte)
-    found_map = mapped(log)
-    assert ranges(found_map) == [(place, place + size, kind, fault)]
-    lost = kind != CONTENT
-    assert (found_map.bytes_lost, found_map.messages_missing) == (
-        (size, number != 98) if lost else (0, 0)
-    )
-    assert sum(row["records"] for row in found_map.linked.accepted) == 100 - lost
-    assert found_map.linked.end == end(log)
-
-
 def test_bytes_are_lost_only_before_the_live_logs_end() -> None:
     log = of_three()
     log.put(end(log), b"\0\0\0\x7fgarbage")
@@ -98,43 +76,6 @@ def test_a_missing_segment_is_one_range_of_its_length() -> None:
     assert found_map.linked.end == end(log)
     (loss,) = found_map.linked.lost.segments
     assert (loss.total, loss.more) == (SEGMENT, ((SEGMENT, SEGMENT),))
-
-
-def test_zeros_and_blanks_within_the_log_are_damage_and_behind_it_spare() -> None:
-    log = of_three()
-    log.segments[SEGMENT][:] = bytes(SEGMENT)
-    found_map = mapped(log)
-    assert ranges(found_map) == [(SEGMENT, 2 * SEGMENT, DAMAGED, Fault.ZEROS)]
-    assert (found_map.bytes_lost, found_map.in_use) == (SEGMENT, 3)
-    log.segments[2 * SEGMENT][:] = bytes(SEGMENT)
-    found_map = mapped(log)
-    assert (found_map.count, found_map.in_use) == (0, 1)
-    assert found_map.linked.end == SEGMENT
-    log = of_three()
-    last = max(n for n, place in enumerate(log.places) if place < SEGMENT)
-    start = log.places[last - 1]
-    log.put(start, bytes(SEGMENT - start))
-    found_map = mapped(log)
-    assert ranges(found_map) == [(start, SEGMENT, DAMAGED, Fault.ZEROS)]
-    assert found_map.bytes_lost == SEGMENT - start
-    assert found_map.messages_missing == 2
-    log = of_three()
-    log.put(log.places[7], struct.pack(">iI", 8, MAGIC_BLANK))
-    found_map = mapped(log)
-    assert found_map.count == 1
-    assert ranges(found_map)[0][:2] == (log.places[7], log.places[8])
-    assert sum(row["records"] for row in found_map.linked.accepted) == 99
-
-
-def test_behind_so_many_ranges_a_segments_rest_is_left_out_with_a_warning() -> None:
-    log = of_three()
-    for number in (2, 5, 8, 11):
-        log.flip(number, 5)
-    assert mapped(log).count == 4
-    found_map = mapped(log, ranges_a_segment=2)
-    (warning,) = found_map.warnings
-    assert warning == f"{STORE}/commitlog/{0:020d}: too much damage: its rest was left out"
-    assert found_map.linked.end == end(log)
 
 
 # --- The store's own index files as witnesses: a record that they contradict is named, once.
@@ -205,26 +146,6 @@ def flipped(*changes: tuple[int, int, int], count: int = 60, queues: int = 3) ->
     return log
 
 
-def test_the_position_of_a_lost_message_is_known_but_at_its_queues_end() -> None:
-    log = flipped((7, MAGIC, 0))
-    found_map = queue_mapped(log)
-    at = log.places
-    assert found_map.gaps == [Gap("T", 1, False, 2, 1, at[4], at[10])]
-    assert (found_map.messages_missing, found_map.gaps_unlisted) == (1, 0)
-    log = flipped((0, MAGIC, 0))
-    assert queue_mapped(log).gaps == [Gap("T", 0, False, 0, 1, -1, log.places[3])]
-    assert queue_mapped(flipped((58, MAGIC, 0))).messages_missing == 0
-
-
-@pytest.mark.parametrize(("listed", "named"), [(1, 1), (2, 2), (4, 4), (5, 4)])
-def test_so_many_gaps_are_listed_in_the_logs_order_and_all_are_counted(listed, named: int) -> None:
-    log = flipped(*((number, MAGIC, 0) for number in (40, 7, 20, 31)))
-    found_map = queue_mapped(log, gaps_listed=listed)
-    wanted = [(1, 2), (2, 6), (1, 10), (1, 13)]  # queue and position of records 7, 20, 31, 40
-    assert [(gap.queue_id, gap.first) for gap in found_map.gaps] == wanted[:named]
-    assert (found_map.messages_missing, found_map.gaps_unlisted) == (4, 4 - named)
-
-
 def leaping(by: int) -> Damaged:
     """One queue of 120 messages; from the 60th on its positions are higher."""
     made = [
@@ -261,28 +182,6 @@ def test_a_queue_offset_that_others_outvote_counts_as_they_say() -> None:
     (finding,) = found_map.findings
     assert "cannot begin topic 'T', queue 0: by those that follow, of its first 1" in finding.reason
     assert finding.reason.endswith("1 kept from position 0")
-
-
-def test_a_record_that_another_queue_misses_or_its_type_keeps_out_is_named() -> None:
-    log = flipped((30, QUEUE_ID, 2))  # alone in queue 4
-    found_map = queue_mapped(log)
-    (stray,) = found_map.strays
-    assert (stray.offset, stray.length, stray.fault) == (log.places[30], log.size(30), Fault.STRAY)
-    assert found_map.strays == found_map.ranges
-    assert found_map.bytes_lost == log.size(30)
-    (loss,) = found_map.linked.lost.segments
-    assert (loss.total, loss.more) == (log.size(30), ((log.places[30], log.size(30)),))
-    assert [(gap.queue_id, gap.first) for gap in found_map.gaps] == [(0, 10)]
-    told = [(each.topic, each.queue_id) for each in found_map.testimony]
-    assert told == [("T", 0)]
-    assert found_map.linked.queue_damage.strays == {log.places[30]}
-    log = flipped((200, SYS_FLAG, 2), count=300, queues=1)
-    found_map = queue_mapped(log)
-    (kept_out,) = found_map.strays
-    assert (kept_out.offset, kept_out.fault, kept_out.value) == (
-        log.places[200], Fault.KEPT_OUT, 4,
-    )  # fmt: skip
-    assert found_map.messages_missing == 1
 
 
 @pytest.mark.parametrize("kept_out", [4, 12])

@@ -47,25 +47,6 @@ def test_a_log_ends_in_zeros_or_with_its_last_segment_or_in_what_nothing_live_fo
     assert judged(log) == ("the last segment's end", [])
 
 
-@pytest.mark.parametrize("number", [0, 7, 58])
-def test_damage_that_live_records_follow_is_refused_with_its_place(number: int) -> None:
-    log = damaged()
-    log.flip(number, 5)
-    with pytest.raises(DamageFound) as refused:
-        judged(log)
-    place = log.places[number]
-    assert f"(physical {place}): magic" in str(refused.value)
-    assert f"the first at offset {log.places[number + 1]}" in str(refused.value)
-    assert "--on-damage salvage goes on there, truncate ends" in str(refused.value)
-    assert f"Damaged message at offset {place} (magic: not a record" in refused.value.plain
-    with pytest.raises(DamageFound) as refused:
-        judged(log, salvages=False)
-    assert "salvage" not in str(refused.value) + refused.value.plain
-    reason, (warning,) = judged(log, TRUNCATE)
-    assert reason == "not a record's magic number"
-    assert warning.endswith(f"cut there, live records follow from {log.places[number + 1]} on")
-
-
 @pytest.mark.parametrize(
     ("change", "live"),
     [
@@ -101,19 +82,19 @@ def test_after_a_crash_only_what_was_durable_shows_that_a_fault_is_damage() -> N
         assert warning.endswith("what follows was not durable before the crash")
 
 
-def test_a_record_at_another_place_or_a_blank_ends_the_log_where_rocketmq_goes_on() -> None:
+def test_the_choices_are_named_and_what_rocketmq_does_there() -> None:
     log = damaged()
     log.flip(7, 35)  # the last byte of its physicalOffset
-    with pytest.raises(DamageFound, match="ends the log here, where RocketMQ does not"):
-        judged(log)
+    for salvages in (True, False):
+        with pytest.raises(DamageFound, match="ends the log here, where RocketMQ does not") as said:
+            judged(log, salvages=salvages)
+        assert ("salvage goes on there" in str(said.value)) == salvages
+        assert ("salvage" in said.value.plain) == salvages
     log = damaged(messages(100))
     log.put(log.places[7], struct.pack(">iI", 8, MAGIC_BLANK))
     with pytest.raises(DamageFound, match="with the next segment as RocketMQ does"):
         judged(log)
-    reason, (warning,) = judged(log, TRUNCATE)
-    assert reason == ZEROS
-    assert f"(physical {log.places[7]})" in warning
-    assert warning.endswith("is passed over, as RocketMQ does")
+    assert judged(log, TRUNCATE)[1][0].endswith("is passed over, as RocketMQ does")
 
 
 # --- A log is read to its first damage, or past all of it; then its damage is told.
@@ -125,33 +106,14 @@ def records(done: LogRead) -> int:
     return sum(row["records"] for row in done.linked.accepted)
 
 
-@pytest.mark.parametrize("on_damage", [REFUSE, TRUNCATE, SALVAGE])
-def test_a_sound_log_is_read_to_its_end(on_damage: str) -> None:
-    log = damaged()
-    done = read(log, on_damage)
-    assert (records(done), done.linked.end) == (60, log.places[59] + log.size(59))
-    assert done.warnings == []
-    assert (done.damage is None) == (on_damage != SALVAGE)
-    assert (done.reason == "undamaged") == (on_damage == SALVAGE)
-
-
 def test_a_damaged_log_is_refused_cut_or_read_past_its_damage() -> None:
     log = damaged()
     log.flip(7, 5)
-    with pytest.raises(DamageFound):
-        read(log, REFUSE)
     done = read(log, TRUNCATE)
     assert (records(done), done.linked.end, len(done.warnings)) == (7, log.places[7], 1)
-    done = read(log, SALVAGE)
-    assert (records(done), done.linked.end) == (59, log.places[59] + log.size(59))
-    assert done.reason == "the end of the last live record"
-    assert done.damage is not None
-    assert done.damage.count == 1
-    assert "magic" in done.warnings[0]
-    log = damaged()
-    log.flip(7, 5)  # position 2 of queue 1
     output = io.BytesIO()
-    read(log, SALVAGE, output)
+    done = read(log, SALVAGE, output)  # record 7 is position 2 of queue 1
+    assert (records(done), done.reason) == (59, "the end of the last live record")
     lines = [json.loads(line) for line in output.getvalue().splitlines()]
     found_range, found_gap = sorted(lines, key=lambda line: str(line["type"]), reverse=True)
     assert (found_range["type"], found_range["physical_offset"]) == ("range", log.places[7])

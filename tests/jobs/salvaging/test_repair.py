@@ -35,7 +35,6 @@ from tests.store_format.damage.generator import (
     flips,
     generate,
     judge,
-    named_in,
     queues_of,
     salvaged,
 )
@@ -345,22 +344,6 @@ def test_dense_flips_displace_nothing(seed: int, monkeypatch: pytest.MonkeyPatch
     judged = judge(hurt, queues_of(found.files), [])
     assert (judged.displaced, judged.fabricated) == (0, 0)
     assert kept(hurt, restore=False) == (0, DENSE[seed])
-
-
-def test_of_two_records_with_one_place_the_old_queue_knows_its_own(monkeypatch) -> None:
-    """A flipped queueId makes a record of queue 2 the second one with queueOffset 1 of queue 0,
-    right before the other. One bit makes each of them the one that queue 2 misses: without the
-    store's own queue nothing tells which it is, and both are left out and named.
-    """
-    monkeypatch.setitem(KINDS, "few", lambda hurt: flips(hurt, 67))
-    hurt = generate("few", 216, crc=False, count=400)
-    places = [hurt.log.places[n] for n in (13, 15)]
-    for derived in (False, True):
-        found = salvaged(hurt, derived=derived)
-        judged = judge(hurt, queues_of(found.files), [], derived)
-        assert (judged.displaced, judged.fabricated) == (1 - derived, 0)
-        named = {start for start, _ in named_in(found.summary)}
-        assert (places[0] in named, places[1] in named) == (True, not derived)
 
 
 @pytest.mark.long

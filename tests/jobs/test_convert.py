@@ -28,7 +28,6 @@ from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.release.profiles import profile
 from tests import golden_stores
 from tests.converted import converted, derived_of, log_of, plain, records, written
-from tests.damaged import damaged
 from tests.in_process import STORE, Session, as_text, rebuild_log, storage_of
 from tests.logs import Log, logs
 from tests.logs.encoder import Message, properties
@@ -111,17 +110,6 @@ def test_a_dry_run_says_what_becomes_of_each_topic_and_writes_nothing() -> None:
     assert "  topic     T0: 12 records in 3 queues, queueOffsets 0 to 3" in summary.text()
 
 
-def test_a_damaged_log_is_refused_with_the_place_and_what_to_do() -> None:
-    log = damaged()
-    log.flip(10, 5)
-    with pytest.raises(DamageFound) as caught:
-        converted(log.log)
-    text = str(caught.value)
-    assert f"(physical {log.places[10]})" in text
-    assert "`reput repair STORE --output DIR`" in text
-    assert len(text) <= 500
-
-
 def test_stale_bytes_behind_the_end_are_left_behind() -> None:
     store = golden_stores.unpack("continued_5.3.3")
     storage = MemoryStorage()
@@ -135,13 +123,6 @@ def test_stale_bytes_behind_the_end_are_left_behind() -> None:
     end = old[-1][0] + len(old[-1][1])
     last = max(new)
     assert not any(new[last][end - last :])
-
-
-@pytest.mark.parametrize("size", [127, 300])
-def test_a_segment_too_small(size: int) -> None:
-    log = plain([Message("T", body=b"x" * 300)])
-    with pytest.raises(Exception, match="mappedFileSizeCommitLog"):
-        converted(log, to_settings={"mappedFileSizeCommitLog": str(size)})
 
 
 def test_a_converted_store_is_replaced_by_another_and_nothing_else_is(tmp_path: Path) -> None:

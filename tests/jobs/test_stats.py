@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from reput.jobs.stats import _utf8
@@ -68,22 +67,6 @@ def test_what_is_no_way_to_count_is_refused(store: str, capsys, by: str) -> None
         asked(capsys, "stats", store, "--by", by)
     assert ended.value.code == 2
     assert "expected some of topic, day, hour, group, size" in capsys.readouterr().err
-
-
-def test_a_parquet_file_has_the_same_numbers_and_is_never_written_over(
-    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "puts.parquet"
-    code, out, err = asked(capsys, "stats", store, "--output", str(file))
-    assert (code, out) == (0, [])
-    assert any("2 rows" in line for line in err)
-    table = pq.read_table(file)
-    assert table["topic"].to_pylist() == ["T", "U"]
-    assert table["bytes"].to_pylist() == [638, 128]
-    assert [round(t.timestamp() * 1000) for t in table["first"].to_pylist()] == [T0, T0 + 1000]
-    before = file.read_bytes()
-    assert asked(capsys, "stats", store, "--output", str(file))[0] != 0
-    assert file.read_bytes() == before
 
 
 def test_what_is_left_out_is_counted_and_what_is_lacking_is_in_the_exit_code(

@@ -61,24 +61,6 @@ def test_drawn_logs_in_segments_of_any_size(log: Log, size: int, seed: int, spli
     assert derived == {n: built[n] for n in files} | {"checkpoint": derived["checkpoint"]}
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in golden_stores.names() if n.startswith(("small_", "tiny_"))]
-)
-def test_a_golden_store_of_the_same_sizes_keeps_its_log(name: str, tmp_path: Any) -> None:
-    store = golden_stores.unpack(name)
-    out = tmp_path / "out"
-    summary = convert(Session(), str(store.input), str(out), rocketmq=store.version,
-                      settings=as_text(store.settings), cut=Cut(100_000))  # fmt: skip
-    with store.segments() as there:
-        old = {start: bytes(raw) for start, raw in there.items()}
-    new = {int(path.name): path.read_bytes() for path in (out / "commitlog").iterdir()}
-    assert records(new) == records(old)
-    assert summary.messages == len(records(old))
-    for path in (store.input / "config").glob("*.json"):
-        if path.name in ("topics.json", "consumerOffset.json", "delayOffset.json"):
-            assert (out / "config" / path.name).read_bytes() == path.read_bytes()
-
-
 def test_what_points_to_a_half_message_points_to_its_new_place() -> None:
     half = Message("RMQ_SYS_TRANS_HALF_TOPIC", properties=properties(("REAL_TOPIC", "T")))
     filler = [Message("T", queue_id=1, queue_offset=n, body=b"x" * 400) for n in range(5)]

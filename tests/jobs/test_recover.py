@@ -16,7 +16,7 @@ from reput.jobs.expire import expire
 from reput.jobs.recover import recover
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.dispatch.scan import scan_rules
-from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
@@ -372,21 +372,6 @@ def test_an_operation_of_recovery_that_fails(recovery: Recovery, how: str, for_e
         recovery.judge(Crash(number, "failed", same_again(files)))
         for state in crash_states(recovery.before, files.ops, 8, 1, every=max(len(files.ops), 1)):
             recovery.judge(state)
-
-
-def test_it_offers_what_it_can_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It cannot salvage: neither what it says of damage nor its help names that."""
-    store = golden_stores.copy_input(golden_stores.unpack("middle_size_5.3.3"), tmp_path / "store")
-    with pytest.raises(DamageFound, match="270913: --on-damage truncate ends the log") as found:
-        run(store, settings=golden_stores.unpack("middle_size_5.3.3").settings)
-    assert "salvage" not in str(found.value)
-    assert str(found.value).endswith(
-        "`reput repair` makes a copy that keeps the messages behind it"
-    )
-    with pytest.raises(SystemExit):
-        cli.main(["recover", "--help"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "RocketMQ dispatches) (docs/damage.md)" in said
 
 
 def test_the_stores_own_log_may_be_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`reput query` with --tags, --sql, --grep and --decompress; `reput groups --clients`."""
+"""`reput query` with --tags, --sql, --grep and --decompress."""
 
 from __future__ import annotations
 

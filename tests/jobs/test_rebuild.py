@@ -1,4 +1,4 @@
-"""`reput rebuild`: what may not be asked for together, and what damage does to it."""
+"""`reput rebuild`: what may not be asked for together, and a lost end."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ from reput.jobs.outputs.report import Summary
 from reput.jobs.rebuild import SALVAGE, TRUNCATE, rebuild
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
-from tests.broker.change.equal_records import SETTINGS, SIZE, in_turns
+from tests.broker.change.equal_records import SETTINGS, in_turns
 from tests.built import T0, Built
 from tests.in_process import Session, as_text
 from tests.memory_storage import MemoryStorage
 
 
-def stored(damaged: bool = False) -> MemoryStorage:
-    """Records in TA and TB in turns; in a damaged log the fifth has another body."""
-    segments = in_turns(20).segments
-    raw = bytearray(segments[0])
-    raw[4 * SIZE + 90] ^= damaged
-    log = {**segments, 0: bytes(raw)}
+def stored() -> MemoryStorage:
+    log = in_turns(20).segments
     return MemoryStorage({f"store/commitlog/{start:020d}": data for start, data in log.items()})
 
 

@@ -1,4 +1,4 @@
-"""`reput stats`: puts counted from the log, by topic, hour, group or size."""
+"""`reput stats`: puts counted from the log, by topic and day."""
 
 from pathlib import Path
 

@@ -14,12 +14,6 @@ from tests.memory_storage import MemoryStorage
 Spans = tuple[tuple[int, int], ...]
 
 
-def side(name: str, messages: list[Message], segment: int = SEGMENT, first: int = 0) -> Side:
-    files = store(name, messages, segment, first)
-    settings = {"mappedFileSizeCommitLog": str(segment)}
-    return open_side(store_at(name, "5.3.3", settings, MemoryStorage(files)))
-
-
 @pytest.mark.parametrize(("unlike", "ours", "theirs", "spans"), [
     ((), (), (), []), (((10, 20),), ((20, 30),), (), [(10, 30)]),
     (((10, 20),), ((21, 30),), (), [(10, 20), (21, 30)]),

@@ -88,8 +88,6 @@ def test_a_golden_store_in_steps(name: str, tmp_path: Path) -> None:
     assert difference(to, store.expect) is None
 
 
-# --- elsewhere, and again and again --------------------------------------------------------------
-
 SMALL = "small_all_5.3.3"
 
 
@@ -346,9 +344,6 @@ def test_a_log_is_followed_by_a_streaming_query(spark: "SparkSession", tmp_path:
     assert len(rounds) >= 2
     assert sum(about.entries for about in rounds) < 2 * len(ends)
     assert (tmp_path / "checkpoint" / "offsets").is_dir()
-
-
-# --- what is refused -----------------------------------------------------------------------------
 
 
 def test_nothing_is_written_where_it_may_not(tmp_path: Path) -> None:

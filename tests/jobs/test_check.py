@@ -75,19 +75,6 @@ def with_derived(log: Damaged) -> MemoryStorage:
     return storage
 
 
-def test_a_store_that_is_sound() -> None:
-    log = damaged()
-    storage = with_derived(log)
-    report = checked(log, storage=storage)
-    assert report.sound, text(report)
-    assert report.derived_files is not None
-    queue = f"{STORE}/consumequeue/T/0/{0:020d}"
-    storage.files[queue] = b"\1" + storage.files[queue][1:]
-    report = checked(log, storage=storage)
-    assert [each.path for each in report.differences] == [queue]
-    assert not report.sound
-
-
 def test_files_that_are_wrong_are_findings() -> None:
     log = damaged(messages(200))
     storage = storage_of(log.log)

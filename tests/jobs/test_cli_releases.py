@@ -24,16 +24,6 @@ def test_changes_stand_in_the_order_of_releases_and_none_lacks() -> None:
         assert RELEASES[begins] in listed, name
 
 
-def test_every_change_is_a_line_with_where_it_shows() -> None:
-    lines = text().splitlines()
-    assert lines[0].startswith(f"RocketMQ's releases, {RELEASES[0]} to {RELEASES[-1]}, ")
-    for (since, what, where), line in zip(CHANGES, lines[1:], strict=False):
-        assert re.split(r"  +", line.strip()) == [since, what, where]
-        assert line.index(where, 60) == lines[1].index("queues", 60)
-    assert max(map(len, text().splitlines()[len(CHANGES) + 1 :])) <= 100
-    assert text().endswith("Example: reput rebuild STORE --output DIR --rocketmq 5.3.3\n")
-
-
 def test_releases_that_derive_the_same_are_named_once_each_all_of_them() -> None:
     alike = re.sub(r"\s+", " ", text()).partition("without multi-dispatch: ")[2].partition(". ")[0]
     spans = [each.split(" to ") for each in alike.split(", ")]

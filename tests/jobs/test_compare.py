@@ -1,80 +1,29 @@
-"""`reput compare`: the first store against each other one, and where its lines may go."""
+"""`reput compare` as a command: its exit code, and where its lines may go."""
 
-from __future__ import annotations
-
-import io
 import json
-from pathlib import Path
 
-import pytest
+from reput.jobs import cli
+from tests import built
+from tests.jobs.comparing.pairs import COMMON, message, store
 
-from reput.jobs.cli import main
-from reput.jobs.compare import compare
-from reput.store_format.faults import StoreError
-from tests.in_process import Session
-from tests.jobs.comparing.pairs import (
-    COMMON,
-    MASTER,
-    SLAVE,
-    STAGING,
-    compared,
-    message,
-    pair,
-    store,
-)
-from tests.memory_storage import MemoryStorage
-
-OURS = message(60, sender="B")
+OURS = [*COMMON[:41], *(message(n, sender="B", topic="Pay") for n in range(41, 50))]
 
 
-def test_equal_logs_are_the_same_and_one_of_several_that_differs_is_not() -> None:
-    files = pair(COMMON, COMMON)
-    assert compared(files).same
-    assert compared({**files, **store("second", COMMON)}, 0, SLAVE, "second").same
-    files = {**pair(COMMON, COMMON), **store("second", COMMON[:-1])}
-    assert not compared(files, 0, SLAVE, "second").same
-    assert not compared(files, 0, "second").same
-    with pytest.raises(StoreError):
-        compared(store(MASTER, COMMON))
-
-
-def test_a_message_that_only_one_has_is_a_line_without_its_body() -> None:
-    storage, lines = MemoryStorage(pair([*COMMON, OURS], [*COMMON, message(60, sender="C")])), []
-    storage.folders.add(STAGING)
-    found = io.BytesIO()
-    report = compare(
-        Session(), MASTER, [SLAVE], rocketmq="5.3.3", storage=storage, staging_folder=STAGING,
-        messages=found)  # fmt: skip
-    assert not report.same
-    lines = [json.loads(line) for line in found.getvalue().splitlines()]
-    assert len(lines) == 2
-    assert b"body of 60" not in found.getvalue()
-    assert all("T" in json.dumps(line) for line in lines)
-
-
-@pytest.fixture
-def words(tmp_path: Path) -> list[str]:
-    """Stores that are the same, a and b, to be compared."""
-    for path, content in {**store("a", COMMON[:3]), **store("b", COMMON[:3])}.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(content)
-    return ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--rocketmq", "5.3.3"]
-
-
-def test_the_exit_code_says_whether_they_differ(
-    tmp_path: Path, words: list[str], commands_in_process: None
-) -> None:
-    assert main(words) == 0
-    for path, content in store("b", COMMON[:2]).items():
-        (tmp_path / path).write_bytes(content)
-    assert main(words) == 1
-
-
-@pytest.mark.parametrize("place", ["a", "b"])
-def test_the_lines_lie_in_none_of_the_stores(
-    tmp_path: Path, words: list[str], place: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    only = tmp_path / place / "only.jsonl"
-    assert main([*words, "--messages", str(only)]) == 2
-    assert "--messages" in capsys.readouterr().err
-    assert not only.exists()
+def test_the_command_answers_by_its_exit_code_and_writes_the_messages(tmp_path, capsys) -> None:
+    master, slave, again = (
+        built.write(tmp_path, store(name, messages)) / name
+        for name, messages in (("a", OURS), ("b", COMMON[:41]), ("c", OURS))
+    )
+    size = ("--set", "mappedFileSizeCommitLog=4096", "--rocketmq", "5.3.3")
+    assert cli.main(["compare", str(master), str(again), "--json", *size]) == 0
+    assert json.loads(capsys.readouterr().out)["same"] is True
+    lines = tmp_path / "only.jsonl"
+    words = ["compare", str(master), str(slave), "--messages", str(lines), *size]
+    assert cli.main(words) == 1
+    assert capsys.readouterr().out.startswith(f"compared {master} (master) with {slave} (slave): ")
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [row["queueOffset"] for row in rows] == list(range(41, 50))
+    for store_read in (master, slave):
+        words[4] = str(store_read / "only.jsonl")
+        assert cli.main(words) == 2
+        assert "which is read: nothing is written there" in capsys.readouterr().err

@@ -28,7 +28,6 @@ from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.release.profiles import profile
 from tests import golden_stores
 from tests.converted import converted, derived_of, log_of, plain, records, written
-from tests.damaged import damaged
 from tests.in_process import STORE, Session, as_text, rebuild_log, storage_of
 from tests.logs import Log, logs
 from tests.logs.encoder import Message, properties
@@ -62,24 +61,6 @@ def test_drawn_logs_in_segments_of_any_size(log: Log, size: int, seed: int, spli
     assert derived == {n: built[n] for n in files} | {"checkpoint": derived["checkpoint"]}
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in golden_stores.names() if n.startswith(("small_", "tiny_"))]
-)
-def test_a_golden_store_of_the_same_sizes_keeps_its_log(name: str, tmp_path: Any) -> None:
-    store = golden_stores.unpack(name)
-    out = tmp_path / "out"
-    summary = convert(Session(), str(store.input), str(out), rocketmq=store.version,
-                      settings=as_text(store.settings), cut=Cut(100_000))  # fmt: skip
-    with store.segments() as there:
-        old = {start: bytes(raw) for start, raw in there.items()}
-    new = {int(path.name): path.read_bytes() for path in (out / "commitlog").iterdir()}
-    assert records(new) == records(old)
-    assert summary.messages == len(records(old))
-    for path in (store.input / "config").glob("*.json"):
-        if path.name in ("topics.json", "consumerOffset.json", "delayOffset.json"):
-            assert (out / "config" / path.name).read_bytes() == path.read_bytes()
-
-
 def test_what_points_to_a_half_message_points_to_its_new_place() -> None:
     half = Message("RMQ_SYS_TRANS_HALF_TOPIC", properties=properties(("REAL_TOPIC", "T")))
     filler = [Message("T", queue_id=1, queue_offset=n, body=b"x" * 400) for n in range(5)]
@@ -111,17 +92,6 @@ def test_a_dry_run_says_what_becomes_of_each_topic_and_writes_nothing() -> None:
     assert "  topic     T0: 12 records in 3 queues, queueOffsets 0 to 3" in summary.text()
 
 
-def test_a_damaged_log_is_refused_with_the_place_and_what_to_do() -> None:
-    log = damaged()
-    log.flip(10, 5)
-    with pytest.raises(DamageFound) as caught:
-        converted(log.log)
-    text = str(caught.value)
-    assert f"(physical {log.places[10]})" in text
-    assert "`reput repair STORE --output DIR`" in text
-    assert len(text) <= 500
-
-
 def test_stale_bytes_behind_the_end_are_left_behind() -> None:
     store = golden_stores.unpack("continued_5.3.3")
     storage = MemoryStorage()
@@ -135,13 +105,6 @@ def test_stale_bytes_behind_the_end_are_left_behind() -> None:
     end = old[-1][0] + len(old[-1][1])
     last = max(new)
     assert not any(new[last][end - last :])
-
-
-@pytest.mark.parametrize("size", [127, 300])
-def test_a_segment_too_small(size: int) -> None:
-    log = plain([Message("T", body=b"x" * 300)])
-    with pytest.raises(Exception, match="mappedFileSizeCommitLog"):
-        converted(log, to_settings={"mappedFileSizeCommitLog": str(size)})
 
 
 def test_a_converted_store_is_replaced_by_another_and_nothing_else_is(tmp_path: Path) -> None:

@@ -93,21 +93,6 @@ def test_what_is_no_file_is_named(store: Path, name: str, kind: str, tmp_path, c
     assert contents(store) == before
 
 
-@pytest.mark.parametrize("kind", ["a link", "somebody's folder"])
-def test_what_is_no_writers_folder_stays(store: Path, kind: str, tmp_path, capsys) -> None:
-    mine = tmp_path / "mine" if kind == "a link" else store / ".reput-index"
-    mine.mkdir()
-    (mine / "thesis.doc").write_text("years of work")
-    if kind == "a link":
-        (store / ".reput-index").symlink_to(mine)
-    before = contents(store)
-    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 2
-    named = ".reput-index" if kind == "a link" else ".reput-index/thesis.doc"
-    assert f"{named}: " in capsys.readouterr().err
-    assert contents(store) == before
-    assert (mine / "thesis.doc").read_text() == "years of work"
-
-
 def test_a_file_among_the_topics_is_none_of_them(store: Path) -> None:
     """As RocketMQ passes it over, and a file manager makes it."""
     (store / "consumequeue" / ".DS_Store").write_bytes(b"x")
@@ -156,9 +141,3 @@ def test_wrong_words(store: Path, capsys, words: list[str], got: str) -> None:
         code = int(str(error.code))
     assert code == 2
     assert got in capsys.readouterr().err
-
-
-def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["deliver-delayed", str(tmp_path), "--until", "now", *WORDS, "--yes"]) == 2
-    assert "there is no folder commitlog in it" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from tests.in_process import Session, as_text, run
 from tests.jobs.sockets.asked import Asked, stores_closed_after
 from tests.jobs.sockets.asking import pull
 from tests.store_format.log.dledger_stores import AS_DERIVED, NAMES, change, heads, unpack
-from tests.trees import contents
+from tests.trees import contents, flip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -183,21 +182,12 @@ def test_salvage_passes_over_a_cut_entry(tmp_path: Path) -> None:
     assert made.messages == len(heads(unpack("failed_over", tmp_path / "again")[0], about)) - 1
 
 
-def flipped(change_at: Callable[[Any], int]) -> Callable[[Path, int, Any], None]:
-    def flip(path: Path, at: int, head: Any) -> None:
-        place = at + change_at(head)
-        old = path.read_bytes()[place]
-        change(path, place, bytes([old ^ 0x10]))
-
-    return flip
-
-
 @pytest.mark.parametrize("where", ["first byte", "middle", "last byte"])
 def test_a_flipped_bit_in_a_record_is_told(where: str, tmp_path: Path) -> None:
     store, about = unpack("failed_over", tmp_path / "store")
     path, at, head = heads(store, about)[20]
     places = {"first byte": 48, "middle": 48 + 130, "last byte": int(head["size"]) - 1}
-    flipped(lambda _: places[where])(path, at, head)
+    flip(path, at + places[where], 0x10)
     report = check(Session(), str(store), rocketmq="5.3.3", settings=as_text(about["sizes"]))
     assert not report.sound
     if where != "last byte":  # a property's text has no checksum: its queue or index tells

@@ -18,12 +18,11 @@ from reput.jobs.console.endings import ending
 from reput.jobs.console.options import USAGE
 from reput.store_format.describe import log as describe_log
 from reput.store_format.describe.files import FileKind
-from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES
 from tests import golden_stores
 from tests.jobs.dumping import dump_lines
 from tests.logs import Message, build_log, encode, properties
-from tests.reference import records
 
 ENTRY = struct.Struct(">qiq")
 
@@ -61,8 +60,6 @@ def log_bytes(*messages: Message, size: int = 4096) -> bytes:
     return build_log(messages, size)[0]
 
 
-# Golden stores
-
 DAMAGED = {
     "continued_5.3.3": ("BAD_MAGIC", 476547), "middle_crc_5.3.3": ("BODY_CRC", 270392),
     "middle_length_5.3.3": ("LENGTHS", 270392), "middle_magic_5.3.3": ("BAD_MAGIC", 270392),
@@ -88,24 +85,6 @@ def test_a_golden_store_is_sound_but_for_its_damage(name: str) -> None:
     assert damage == ({(expected[0], expected[1] % int(segment_bytes))} if expected else set())
 
 
-@pytest.mark.parametrize("name", ["mixed_5.4.0", "odd_4.1.0", "lmq_batch_5.3.3"])
-def test_records_agree_with_the_reference(name: str) -> None:
-    store = golden_stores.unpack(name)
-    found = []
-    for path in sorted((store.input / "commitlog").iterdir()):
-        found += of_kind(items(path, "--rocketmq", store.version, "--properties"), "record")
-    with store.segments() as segments:
-        expected = records(segments, store.settings, store.version)
-    assert len(found) == len(expected) > 100
-    for item, message in zip(found, expected, strict=True):
-        assert item["physicalOffset"] == message.physical_offset
-        assert item["topic"] == message.topic
-        assert item["queueOffset"] == message.queue_offset
-        assert item["storeTimestamp"] == message.store_timestamp
-        named = {k: v for k, v in item["properties"].items() if k}
-        assert named == {k: v for k, v in (message.properties or {}).items() if k}
-
-
 def test_records_and_their_keys_are_what_queues_and_index_hold() -> None:
     store = golden_stores.unpack("tiny_5.3.3")
     path = next((store.input / "commitlog").iterdir())
@@ -119,9 +98,6 @@ def test_records_and_their_keys_are_what_queues_and_index_hold() -> None:
             for file in sorted((store.expect / "index").iterdir())
             for item in of_kind(items(file, "--set", "maxHashSlotNum=100"), "entry")]  # fmt: skip
     assert keys == [(key, r["physicalOffset"]) for r in found for key in r["keyHashes"]]
-
-
-# The CommitLog
 
 
 def test_every_field_of_a_record(tmp_path: Path) -> None:
@@ -240,9 +216,6 @@ def test_records_longer_than_the_window(tmp_path: Path, monkeypatch: pytest.Monk
         None, "BODY_CRC", None, None, "BODY_CRC", None]  # fmt: skip
 
 
-# Queues
-
-
 def queue(tmp_path: Path, data: bytes, start: int = 0, folder: str = "consumequeue") -> Path:
     return written(tmp_path, f"{folder}/T/0/{start:020d}", data)
 
@@ -271,9 +244,6 @@ def test_batch_entries() -> None:
     assert found[-1]["position"] + found[-1]["entries"] == 300_000
 
 
-# The index
-
-
 @pytest.fixture
 def index_file(tmp_path: Path) -> Callable[..., Path]:
     golden = sorted((golden_stores.unpack("tiny_5.3.3").expect / "index").iterdir())[0]
@@ -296,9 +266,6 @@ def test_slots_are_told_by_the_file_and_must_fit(index_file: Callable[..., Path]
     assert not of_kind(items(path, "--from", "9"), "slot")
     assert run(index_file(), "--set", "maxHashSlotNum=5000000") == USAGE
     assert "--set maxHashSlotNum=N" in capsys.readouterr().err
-
-
-# Other files
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -374,16 +341,3 @@ def test_each_kind_of_file_is_shown(kind: FileKind, tmp_path, capsys) -> None:
         code = cli.main(["dump", str(path), "--kind", kind, "--rocketmq", "5.3.3", *sizes, *words])
         assert code in (dump.DONE, dump.DAMAGE, USAGE)
     assert "should not happen" not in capsys.readouterr().err
-
-
-def test_a_file_that_changed_meanwhile_ends_with_three(tmp_path, monkeypatch, capsys) -> None:
-    path = segment(tmp_path, log_bytes(Message()))
-
-    def changed(*_: Any) -> None:
-        raise StoreChanged("a segment: changed")
-
-    monkeypatch.setattr("reput.jobs.dump._items", changed)
-    assert cli.main(["dump", str(path), "--rocketmq", "5.3.3"]) == 3
-    assert capsys.readouterr().err == "reput: error: a segment: changed\n"
-    assert cli.main(["dump", str(tmp_path / "none")]) == USAGE
-    assert "no such file" in capsys.readouterr().err

@@ -25,7 +25,6 @@ from tests.in_process import Session
 from tests.jobs.sources.exporting import SAME, topics
 from tests.jobs.sources.reading import table, up_to, write
 from tests.logs.encoder import Message, properties
-from tests.trees import contents
 
 SMALL = {"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeConsumeQueue": "2000"}
 
@@ -414,19 +413,6 @@ def test_words_that_do_not_go_together(store: Path, tmp_path: Path) -> None:
         run(store, tmp_path / "out", bodies=False, decompress=True)
     with pytest.raises(StoreError, match="is not an export"):
         check(store, tmp_path)
-
-
-def test_the_command_says_what_it_did(store: Path, tmp_path, commands_in_process, capsys) -> None:
-    before = contents(store)
-    words = ["export", str(store), "--output", str(tmp_path / "out"), "--rocketmq", "5.3.3"]
-    assert main([*words, "--as", "jsonl", "--no-bodies"]) == 0
-    assert "messages  60 in 1 file" in capsys.readouterr().out
-    assert contents(store) == before
-    assert main([*words, "--verify", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["same"]
-    (tmp_path / "out" / "data" / "part-00000000.jsonl").write_text("{}\n")
-    assert main([*words, "--verify"]) == 1
-    assert "differs from the log" in capsys.readouterr().out
 
 
 def test_what_a_group_has_not_consumed_is_exported(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`reput query` with --tags, --sql, --grep and --decompress; `reput groups --clients`."""
+"""`reput query` with --tags, --sql, --grep and --decompress."""
 
 from __future__ import annotations
 
@@ -99,26 +99,6 @@ def test_bodies_are_decompressed_and_batches_taken_apart(store: Path, capsys: An
     rows, notes = found(capsys, store, "--sql", "price = 9 price = 12")
     assert len(rows) == 1
     assert "ignores it from line 1, column 11 on" in notes
-
-
-def test_which_client_would_get_which_queue(store: Path, capsys: Any) -> None:
-    for queue in range(5):
-        folder = store / "consumequeue" / "T" / str(queue)
-        folder.mkdir(parents=True)
-        (folder / f"{0:020d}").write_bytes(bytes(20 * 16))
-    (store / "config").mkdir()
-    offsets = {"offsetTable": {"T@G": {"0": 1, "1": 0}, "Gone@G": {"0": 7}}}
-    (store / "config" / "consumerOffset.json").write_text(json.dumps(offsets))
-    words = ["--clients", "b,a", "--broker-name", "r1@x", "--rooms", "r1"]
-    code, rows, _ = asked(capsys, "groups", str(store), *words)
-    assert code == 0
-    shares = {(row["strategy"], row["client"]): row["queues"] for row in rows}
-    assert {row["topic"] for row in rows} == {"T"}
-    assert shares["AVG", "a"] == [0, 1, 2]
-    assert shares["AVG_BY_CIRCLE", "b"] == [1, 3]
-    assert shares["MACHINE_ROOM", "a"] == [0, 1, 4]
-    both = shares["CONSISTENT_HASH", "a"] + shares["CONSISTENT_HASH", "b"]
-    assert sorted(both) == [0, 1, 2, 3, 4]
 
 
 def test_what_a_group_has_not_consumed(tmp_path: Path, capsys: Any) -> None:

@@ -1,4 +1,4 @@
-"""`reput rebuild`: what may not be asked for together, and what damage does to it."""
+"""`reput rebuild`: what may not be asked for together, and a lost end."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from typing import Any
 import pytest
 
 from reput.jobs.outputs.report import Summary
-from reput.jobs.rebuild import REFUSE, SALVAGE, TRUNCATE, rebuild
-from reput.store_format.faults import DamageFound, StoreError
+from reput.jobs.rebuild import SALVAGE, TRUNCATE, rebuild
+from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
-from tests.broker.change.equal_records import SETTINGS, SIZE, in_turns
+from tests.broker.change.equal_records import SETTINGS, in_turns
 from tests.built import T0, Built
 from tests.in_process import Session, as_text
 from tests.memory_storage import MemoryStorage
 
 
-def stored(damaged: bool = False) -> MemoryStorage:
-    """Records in TA and TB in turns; in a damaged log the fifth has another body."""
-    segments = in_turns(20).segments
-    raw = bytearray(segments[0])
-    raw[4 * SIZE + 90] ^= damaged
-    log = {**segments, 0: bytes(raw)}
+def stored() -> MemoryStorage:
+    log = in_turns(20).segments
     return MemoryStorage({f"store/commitlog/{start:020d}": data for start, data in log.items()})
 
 
@@ -33,28 +29,6 @@ def run(storage: MemoryStorage, **more: Any) -> Summary:
 
 def made(storage: MemoryStorage) -> set[str]:
     return {path.split("/")[1] for path in storage.files if path.startswith("set/")}
-
-
-def test_queues_and_index_are_derived_and_the_store_is_left_alone() -> None:
-    storage = stored()
-    before = dict(storage.files)
-    run(storage)
-    assert made(storage) >= {"consumequeue", "index"}
-    assert {path: storage.files[path] for path in before} == before
-    queue = storage.files["set/consumequeue/TA/0/" + "0" * 20]
-    places = [int.from_bytes(queue[at : at + 8], "big") for at in range(0, 100, 20)]
-    assert places == [0, 2 * SIZE, 4 * SIZE, 6 * SIZE, 8 * SIZE]  # a file holds five
-
-
-def test_live_records_after_damage_are_refused_unless_one_says_otherwise() -> None:
-    storage = stored(damaged=True)
-    with pytest.raises(DamageFound):
-        run(storage, on_damage=REFUSE)
-    assert made(storage) == set()
-    run(storage, on_damage=TRUNCATE)
-    queue = storage.files["set/consumequeue/TB/0/" + "0" * 20]
-    assert queue[20:28] == (3 * SIZE).to_bytes(8, "big")
-    assert not any(queue[40:])  # the sixth record and all behind it are gone
 
 
 @pytest.mark.parametrize("index", ["of this log", "of an older log", "none"])
@@ -71,21 +45,6 @@ def test_a_log_whose_last_segment_is_gone_is_said_by_its_index(index: str) -> No
     told = rebuild(Session(), "store", "set", rocketmq="5.3.3", settings=built.given(),
                    storage=storage)  # fmt: skip
     assert [line[:17] for line in told.left_out] == ["messages up to 4,"] * (index == "of this log")
-
-
-def test_only_a_rebuilt_set_is_replaced_and_where_that_is_wanted() -> None:
-    storage = stored()
-    storage.files["set/letters"] = b"mine"
-    for replace in (False, True):
-        with pytest.raises(StoreError):
-            run(storage, replace=replace)
-    assert storage.files["set/letters"] == b"mine"
-    storage = stored()
-    run(storage)
-    with pytest.raises(StoreError):
-        run(storage)
-    run(storage, replace=True)
-    assert made(storage) >= {"consumequeue", "index"}
 
 
 @pytest.mark.parametrize(("words", "why"), [

@@ -16,14 +16,14 @@ from reput.jobs.expire import expire
 from reput.jobs.recover import recover
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.dispatch.scan import scan_rules
-from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from tests import golden_stores
 from tests.broker.writer.crashes import open_memory
-from tests.broker.writer.stores import Clock, open_writer, settings, stored_records
+from tests.broker.writer.stores import Clock, open_writer, settings
 from tests.built import Built
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
@@ -119,19 +119,6 @@ def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: 
         assert writer.append(Message("Idle", b"x")).queue_offset == 30
 
 
-@pytest.mark.parametrize("name", ["middle_crc_5.3.3", "middle_size_5.3.3"])
-def test_live_records_behind_damage_are_not_cut_unasked(name: str, tmp_path: Path) -> None:
-    store, golden = golden_stores.whole(name, tmp_path, ())
-    before = states(store)
-    with pytest.raises(DamageFound, match=r"truncate.*reput repair"):
-        run(store, golden.version, golden.settings)
-    assert states(store) == before
-    about = run(store, golden.version, golden.settings, on_damage="truncate")
-    assert difference(store, golden.expect) is None
-    assert about.cut_bytes > 1000
-    assert not run(store, golden.version, golden.settings).needed
-
-
 def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
     store = made(tmp_path / "store")
     good = {p: c for p, c in states(store).items() if "/consumequeue/" in p or "/index/" in p}
@@ -158,26 +145,6 @@ def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
         if path != str(newest):
             assert Path(path).read_bytes() == content_
     assert len(list((store / "index").iterdir())) == len([p for p in contents if "/index/" in p])
-
-
-def test_entries_of_records_that_are_cut_go(tmp_path: Path) -> None:
-    store = made(tmp_path / "store")
-    records = list(stored_records(store / "commitlog"))
-    last = records[-1]
-    path = store / "commitlog" / f"{last.physical_offset // (1 << 16) * (1 << 16):020d}"
-    with path.open("r+b") as file:  # its first half is lost
-        file.seek(last.physical_offset % (1 << 16))
-        file.write(bytes(20))
-    crash(store)
-    about = run(store)
-    assert about.log_end == last.physical_offset
-    assert about.cut_bytes > 0
-    run_again = run(store)
-    assert not run_again.needed
-    with open_writer(store, **SETTINGS) as writer:
-        assert writer.log.end == last.physical_offset
-        result = writer.append(Message(last.topic, b"again", last.queue_id))
-        assert result.queue_offset == last.queue_offset
 
 
 def test_a_record_that_lost_a_sector_of_its_properties_is_cut(tmp_path: Path) -> None:
@@ -405,21 +372,6 @@ def test_an_operation_of_recovery_that_fails(recovery: Recovery, how: str, for_e
         recovery.judge(Crash(number, "failed", same_again(files)))
         for state in crash_states(recovery.before, files.ops, 8, 1, every=max(len(files.ops), 1)):
             recovery.judge(state)
-
-
-def test_it_offers_what_it_can_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It cannot salvage: neither what it says of damage nor its help names that."""
-    store = golden_stores.copy_input(golden_stores.unpack("middle_size_5.3.3"), tmp_path / "store")
-    with pytest.raises(DamageFound, match="270913: --on-damage truncate ends the log") as found:
-        run(store, settings=golden_stores.unpack("middle_size_5.3.3").settings)
-    assert "salvage" not in str(found.value)
-    assert str(found.value).endswith(
-        "`reput repair` makes a copy that keeps the messages behind it"
-    )
-    with pytest.raises(SystemExit):
-        cli.main(["recover", "--help"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "RocketMQ dispatches) (docs/damage.md)" in said
 
 
 def test_the_stores_own_log_may_be_named(tmp_path: Path) -> None:

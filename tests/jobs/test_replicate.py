@@ -70,20 +70,6 @@ def test_the_same_bytes_and_a_clean_store(target: Path, source: Path) -> None:
     assert config == {"topics.json", "consumerOffset.json"}
 
 
-def test_it_goes_on_with_what_has_come(tmp_path: Path) -> None:
-    """In steps, and at once: the same files."""
-    source, target, other = (tmp_path / name for name in ("source", "replica", "other"))
-    for count in (3, 4, 25, 25, 40):
-        make_store(source, count)
-        run(source, target)
-        assert check_prefix(source, target) == record_starts(log_of(source))[1]
-    run(source, other)
-    assert derived(target).keys() == derived(other).keys()
-    assert {k: v for k, v in derived(target).items() if k != "index"} == {
-        k: v for k, v in derived(other).items() if k != "index"
-    }
-
-
 def test_as_far_as_is_wanted(source: Path, tmp_path: Path) -> None:
     starts, end = record_starts(log_of(source))
     about = run(source, tmp_path / "offset", to_offset=starts[20] + 5)
@@ -163,9 +149,6 @@ def kill_everywhere(tmp_path: Path, first: int, step: int) -> int:
 def test_killed_at_some_operations(step: int, tmp_path: Path) -> None:
     assert kill_everywhere(tmp_path, 0, step) > 60
     assert kill_everywhere(tmp_path / "more", 12, step + 1) > 60
-
-
-# --- what is refused -----------------------------------------------------------------------------
 
 
 def another_log(source: Path, target: Path) -> None:
@@ -355,9 +338,6 @@ def test_config_that_somebody_changed_stays(target: Path, source: Path) -> None:
     about = run(source, target)
     assert (target / "config/topics.json").read_text() == "mine"
     assert any("topics.json" in line for line in about.warnings)
-
-
-# --- a source that grows -------------------------------------------------------------------------
 
 
 def sleeping(sleep: Callable[[float], None]) -> SimpleNamespace:

@@ -28,16 +28,6 @@ def written(store: str, file: Path, replace: bool = False) -> Reported:
                   replace=replace, now=T0)  # fmt: skip
 
 
-def test_a_page_has_everything_in_it_and_no_topic_is_markup(store: str, tmp_path: Path) -> None:
-    done = written(store, tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert (done.output, done.bytes) == (str(tmp_path / "page.html"), len(page.encode()))
-    assert done.sound is None  # nobody checked
-    assert "Orders" in page
-    assert "<b>&" not in page
-    assert "<script src" not in page
-
-
 def test_only_an_older_page_is_replaced_and_only_where_that_is_wanted(store: str, tmp_path) -> None:
     file = tmp_path / "page.html"
     written(store, file)

@@ -84,13 +84,3 @@ def test_the_command_says_with_its_code_whether_there_is_something_to_do(
     code, out, err = asked(capsys, *words, str(file))
     assert (code, out) != (0, [])
     assert any("is not UTF-8" in line for line in err)
-
-
-def test_its_text_tells_what_went_otherwise() -> None:
-    about = ResolveReport("s", committed=1, rolled_back=2, discarded=3, finished=4, done=True)
-    about.pending, about.given_up = 5, 6
-    about.otherwise, about.refused = ["a: committed"], ["b: no place"]
-    assert about.text().splitlines() == [
-        "committed 1, rolled back 2, discarded 3; wrote the missing op messages of 4",
-        "5 stay pending", "6 were given up by a broker: --discarded decides these",
-        "ended before: a: committed", "refused: b: no place"]  # fmt: skip

@@ -1,8 +1,7 @@
-"""`reput stats`: puts counted from the log, by topic, hour, group or size."""
+"""`reput stats`: puts counted from the log, by topic and day."""
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from reput.jobs.stats import _utf8
@@ -24,20 +23,12 @@ def store(tmp_path: Path) -> str:
     return put_store(tmp_path, log)
 
 
-def test_puts_are_counted_by_topic_size_hour_and_day(store: str, capsys) -> None:
+def test_puts_are_counted_by_topic_and_day(store: str, capsys) -> None:
     found = rows(capsys, "stats", store)
     last = T0 + 3000 + HOUR
     assert only(found, "topic", "records", "messages", "bytes", "first", "last") == [
         ("T", 3, 3, 127 + 255 + 256, T0, last), ("U", 1, 1, 128, T0 + 1000, T0 + 1000)]  # fmt: skip
     assert found[0]["messagesPerSecond"] == pytest.approx(3 / (3 + HOUR / 1000))
-    found = rows(capsys, "stats", store, "--by", "size")
-    assert only(found, "size", "records") == [(64, 1), (128, 2), (256, 1)]
-    found = rows(capsys, "stats", store, "--by", "topic,hour")
-    begin = T0 - T0 % HOUR
-    assert only(found, "topic", "hour", "records") == [
-        ("T", begin, 2), ("T", begin + HOUR, 1), ("U", begin, 1)]  # fmt: skip
-    assert found[0]["messagesPerSecond"] == 2 / 3600
-    assert found[0]["bytesPerSecond"] == (127 + 255) / 3600
     # The first three are of 22:13 in UTC, the last of 23:13.
     for zone, days in (("UTC", [4]), ("Europe/Paris", [3, 1]), ("-04:15", [4]), ("+0115", [3, 1])):
         found = rows(capsys, "stats", store, "--by", "day", "--tz", zone)
@@ -51,14 +42,7 @@ def test_puts_are_counted_by_topic_size_hour_and_day(store: str, capsys) -> None
         ["2023-11-15T00:00:00.000+01:00", "T"]]  # fmt: skip
 
 
-def test_a_group_is_in_a_retry_topics_name_or_sent_the_half_message(tmp_path, capsys) -> None:
-    log = SmallLog()
-    log.put("%RETRY%g")
-    log.put("%DLQ%g")
-    log.half("a")
-    log.put("T")
-    found = rows(capsys, "stats", put_store(tmp_path, log), "--by", "group")
-    assert only(found, "group", "records") == [("", 1), ("g", 2), ("shop", 1)]
+def test_half_a_surrogate_pair_is_no_parquet_text() -> None:
     assert (_utf8("T\ud800"), _utf8("T"), _utf8(7)) == ("T?", "T", 7)
 
 
@@ -68,22 +52,6 @@ def test_what_is_no_way_to_count_is_refused(store: str, capsys, by: str) -> None
         asked(capsys, "stats", store, "--by", by)
     assert ended.value.code == 2
     assert "expected some of topic, day, hour, group, size" in capsys.readouterr().err
-
-
-def test_a_parquet_file_has_the_same_numbers_and_is_never_written_over(
-    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "puts.parquet"
-    code, out, err = asked(capsys, "stats", store, "--output", str(file))
-    assert (code, out) == (0, [])
-    assert any("2 rows" in line for line in err)
-    table = pq.read_table(file)
-    assert table["topic"].to_pylist() == ["T", "U"]
-    assert table["bytes"].to_pylist() == [638, 128]
-    assert [round(t.timestamp() * 1000) for t in table["first"].to_pylist()] == [T0, T0 + 1000]
-    before = file.read_bytes()
-    assert asked(capsys, "stats", store, "--output", str(file))[0] != 0
-    assert file.read_bytes() == before
 
 
 def test_what_is_left_out_is_counted_and_what_is_lacking_is_in_the_exit_code(

@@ -1,42 +1,12 @@
 """`reput topics`: what each topic is and has, and when its messages came."""
 
 import shutil
-from pathlib import Path
-
-import pytest
 
 from reput.jobs.cli import main
 from reput.store_format.message.message import Message
 from tests.broker.writer.stores import TINY, Clock, open_writer
 from tests.jobs.listing import asked, only, put_store, rows
 from tests.store_format.fate.logs import T0, SmallLog
-
-CONFIG = "store/config/topics.json"
-
-
-@pytest.mark.parametrize(("topic", "kind"), [
-    ("T", "normal"), ("%RETRY%g", "retry"), ("%DLQ%g", "dlq"), ("%LMQ%q", "lmq"),
-    ("SCHEDULE_TOPIC_XXXX", "system"), ("RMQ_SYS_TRANS_HALF_TOPIC", "system"),
-    ("rmq_sys_wheel_timer", "system"), ("RETRY", "normal")])  # fmt: skip
-def test_a_topics_kind_is_in_its_name(tmp_path, capsys, topic: str, kind: str) -> None:
-    log = SmallLog()
-    log.put(topic)
-    store = put_store(tmp_path, log)
-    assert only(rows(capsys, "topics", store, "--scan"), "topic", "kind") == [(topic, kind)]
-
-
-def test_a_topics_queues_count_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = SmallLog(positions={("T", 0): 5})
-    for topic, queue_id in (("T", 0), ("U", 0), ("T", 3), ("T", 0)):
-        log.put(topic, queue_id)
-    configured = {CONFIG: b'{"topicConfigTable":{"U":{"topicName":"U"}}}'}
-    store = put_store(tmp_path, log, configured)
-    found = rows(capsys, "topics", store, "--scan")
-    assert only(found, "topic", "queues", "messages", "configured") == [
-        ("T", 2, 3, False), ("U", 1, 1, True)]  # fmt: skip
-    assert only(found, "minTimestamp", "maxTimestamp")[0] == (T0, T0 + 3000)
-    _, out, _ = asked(capsys, "topics", store, "--scan")
-    assert [line.endswith("not configured") for line in out] == [False, True, False]
 
 
 def test_without_a_list_of_topics_nobody_says_that_one_is_not_in_it(tmp_path, capsys) -> None:

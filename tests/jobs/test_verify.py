@@ -163,15 +163,6 @@ def test_what_does_not_count(rebuilt: Rebuilt, name: str) -> None:
     assert report.same, report.text()
 
 
-@pytest.mark.parametrize("name", ["mixed_4.1.0", "odd_5.5.0", "lmq_batch_5.3.3"])
-def test_rocketmqs_own_files_are_the_same(name: str) -> None:
-    store = golden_stores.unpack(name)
-    report = look(
-        Rebuilt(store.input, store.expect), rocketmq=store.version, settings=as_text(store.settings)
-    )
-    assert report.same, report.text()
-
-
 def test_damage_in_the_log_is_refused_or_cut() -> None:
     store = golden_stores.unpack("middle_crc_5.3.3")
     given = Rebuilt(store.input, store.expect)

@@ -159,37 +159,6 @@ def test_each_message_of_one_store_alone_is_a_line_without_its_body() -> None:
     assert b"body" not in lines.getvalue()
 
 
-OFFSETS = "consumerOffset.json"
-
-
-def test_config_that_differs() -> None:
-    topic = {"perm": 6, "readQueueNums": 4}
-    ours = {
-        "topics.json": {"topicConfigTable": {"A": topic, "B": topic, "C": topic}},
-        "subscriptionGroup.json": {"subscriptionGroupTable": {"g": {}, "h": {}}},
-        OFFSETS: {"offsetTable": {"A@g": {"0": 5, "1": 6}, "B@g": {"0": 1}}},
-        "delayOffset.json": {"offsetTable": {"1": 4, "2": 5}},
-    }
-    theirs = {
-        "topics.json": {"topicConfigTable": {"A": topic, "B": {**topic, "perm": 4}, "D": topic}},
-        "subscriptionGroup.json": {"subscriptionGroupTable": {"g": {}}},
-        OFFSETS: {"offsetTable": {"A@g": {"0": 5, "1": 4}}},
-        "delayOffset.json": {"offsetTable": {"1": 4, "2": 3}},
-    }
-    files = {**store(MASTER, COMMON, config=ours), **store(SLAVE, COMMON, config=theirs)}
-    (found,) = (report := compared(files)).pairs
-    assert not report.same
-    assert found.verdict == SAME
-    topics = found.configs.topics
-    assert (topics.only_ours, topics.only_theirs) == (["C"], ["D"])
-    assert topics.differ == {"B": {"perm": (6, 4)}}
-    assert found.configs.groups.only_ours == ["h"]
-    assert [tuple(each) for each in found.configs.offsets] == [
-        ("g", "A", 1, 6, 4), ("g", "B", 0, 1, None),
-    ]  # fmt: skip
-    assert found.configs.delays == [("2", 5, 3)]
-
-
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_what_only_one_has_is_what_a_plain_comparison_says(data: st.DataObject) -> None:

@@ -50,6 +50,9 @@ def test_a_topic_differs_by_its_fields_and_a_field_may_be_lacking() -> None:
     fields = {"perm": (6, 4), "order": (False, None), "readQueueNums": (None, 8)}
     assert found.topics == Named(["A"], ["C"], {"B": fields})
     assert bool(found)
+    two: dict[str, Any] = {"subscriptionGroup.json": {"subscriptionGroupTable": {"g": {}, "h": {}}}}
+    one: dict[str, Any] = {"subscriptionGroup.json": {"subscriptionGroupTable": {"g": {}}}}
+    assert compared(two, one).groups == Named(["h"])
 
 
 def test_offsets_and_delays_are_compared_by_queue_and_level_and_0_is_not_none() -> None:

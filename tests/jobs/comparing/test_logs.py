@@ -1,31 +1,17 @@
 """The spans in which two logs differ, in physical offsets."""
 
-from itertools import pairwise
-
 import pytest
 
-from reput.jobs.comparing.logs import Parting, Side, Tail, There, open_side, part, record_there
+from reput.jobs.comparing.logs import Parting, Side, Tail, There, open_side, record_there
 from reput.store_format.discover.store import store_at
-from reput.store_format.notes import Progress
 from tests.damaged import SEGMENT as PLACE_SEGMENT
 from tests.damaged import Damaged, damaged, messages
-from tests.in_process import STORE, Session, storage_of
-from tests.jobs.comparing.pairs import COMMON, MASTER, SEGMENT, SLAVE, message, places, store
+from tests.in_process import STORE, storage_of
+from tests.jobs.comparing.pairs import COMMON, MASTER, SEGMENT, places, store
 from tests.logs.encoder import Message, encode
 from tests.memory_storage import MemoryStorage
 
-AT = places(COMMON)
 Spans = tuple[tuple[int, int], ...]
-
-
-def side(name: str, messages: list[Message], segment: int = SEGMENT, first: int = 0) -> Side:
-    files = store(name, messages, segment, first)
-    settings = {"mappedFileSizeCommitLog": str(segment)}
-    return open_side(store_at(name, "5.3.3", settings, MemoryStorage(files)))
-
-
-def parted(ours: Side, *theirs: Side) -> list[Parting]:
-    return part(Session(), [ours, *theirs], Progress())
 
 
 @pytest.mark.parametrize(("unlike", "ours", "theirs", "spans"), [
@@ -37,33 +23,6 @@ def test_spans_that_meet_are_one(unlike: Spans, ours: Spans, theirs: Spans, span
     parting = Parting(unlike, ours, theirs)
     assert parting.spans == spans
     assert parting.first == (spans[0][0] if spans else None)
-
-
-def test_each_log_is_compared_with_the_first_as_far_as_it_goes() -> None:
-    changed = [*COMMON[:3], message(3, body=b"BODY OF 3"), *COMMON[4:]]
-    same, unlike = parted(side(MASTER, COMMON), side("a", COMMON), side("b", changed))
-    assert same == Parting((), (), ())
-    ((first, last),) = unlike.unlike
-    # totalSize and magic are alike, the CRC of the body is not; a span ends with what was read
-    assert (first, last) == (AT[3] + 8, SEGMENT)
-    assert unlike.ours == unlike.theirs == ()
-    later = side(SLAVE, [m for m, at in zip(COMMON, AT, strict=True) if at >= SEGMENT],
-                 first=SEGMENT)  # fmt: skip
-    assert parted(side(MASTER, COMMON), later) == [Parting((), (), ())]
-    whole, short = side(MASTER, COMMON), side(SLAVE, COMMON[:41])
-    assert short.end == AT[41]
-    only = ((AT[41], whole.end),)
-    assert AT[41] > SEGMENT
-    assert parted(whole, short) == [Parting((), only, ())]
-    assert parted(short, whole) == [Parting((), (), only)]
-
-
-def test_logs_of_other_segment_sizes_differ_from_their_first_blank_on() -> None:
-    ours, theirs = side(MASTER, COMMON), side(SLAVE, COMMON, 2 * SEGMENT)
-    (found,) = parted(ours, theirs)
-    (blank,) = [at for at, after in pairwise(AT) if at < SEGMENT <= after]
-    assert blank < found.spans[0][0] < SEGMENT
-    assert found.unlike == ((found.spans[0][0], max(ours.end, theirs.end)),)
 
 
 # --- The record that covers a place: as a walk from its segment's start finds it.

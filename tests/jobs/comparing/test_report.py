@@ -1,12 +1,10 @@
 """The verdict on two logs, from the spans in which they differ."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reput.jobs import cli
 from reput.jobs.compare import compare
 from reput.jobs.comparing.contents import ConfigsDiffer, Found, Named, QueueOnly
 from reput.jobs.comparing.logs import Parting, Side, There, open_side
@@ -123,23 +121,6 @@ def test_the_summary_says_what_either_choice_loses() -> None:
     assert any(
         "master only: Pay/0, 9 messages, queueOffsets 41 to 49" in d for d in details(report)
     )
-
-
-def test_the_command_answers_by_its_exit_code_and_writes_the_messages(tmp_path, capsys) -> None:
-    master, slave = written(tmp_path, "a", COMPARE_OURS), written(tmp_path, "b", COMMON[:41])
-    again = written(tmp_path, "c", COMPARE_OURS)
-    size = ("--set", "mappedFileSizeCommitLog=4096", "--rocketmq", "5.3.3")
-    assert cli.main(["compare", str(master), str(again), "--json", *size]) == 0
-    assert json.loads(capsys.readouterr().out)["same"] is True
-    lines = tmp_path / "only.jsonl"
-    words = ["compare", str(master), str(slave), "--messages", str(lines), *size]
-    assert cli.main(words) == 1
-    assert capsys.readouterr().out.startswith(f"compared {master} (master) with {slave} (slave): ")
-    rows = [json.loads(line) for line in lines.read_text().splitlines()]
-    assert [row["queueOffset"] for row in rows] == list(range(41, 50))
-    inside = str(slave / "only.jsonl")
-    assert cli.main(["compare", str(master), str(slave), "--messages", inside, *size]) == 2
-    assert "which is read: nothing is written there" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -157,19 +157,7 @@ def test_a_queue_offset_is_a_rows_place(offsets: list[int], split_bytes: int) ->
     check(Log(build_log(records, 8192), {}, VERSION, {}), 5, split_bytes, len(offsets))
 
 
-DRAWN = (
-    logs(only_version=VERSION), st.integers(1, 9), st.integers(200, 5000), st.integers(0, 9),
-)  # fmt: skip
-
-
 @settings(suppress_health_check=QUIET, deadline=None, max_examples=8)
-@given(*DRAWN)
+@given(logs(only_version=VERSION), st.integers(1, 9), st.integers(200, 5000), st.integers(0, 9))
 def test_any_log(log: Log, partitions: int, split_bytes: int, seed: int) -> None:
-    check(log, partitions, split_bytes, seed)
-
-
-@pytest.mark.long
-@settings(suppress_health_check=QUIET, deadline=None, max_examples=60)
-@given(*DRAWN)
-def test_many_logs(log: Log, partitions: int, split_bytes: int, seed: int) -> None:
     check(log, partitions, split_bytes, seed)

@@ -22,7 +22,7 @@ from tests.jobs.found import STAGING, found, job_of
 from tests.logs import Log
 from tests.logs.batches import BATCH_QUEUE, batches
 from tests.logs.encoder import Message, build_log
-from tests.memory_storage import MemoryStorage, WatchedStorage
+from tests.memory_storage import WatchedStorage
 from tests.store_format.rocksdb.stores import NAMES, quick, unpack
 
 
@@ -70,25 +70,6 @@ def test_files_are_built_where_they_are_asked_for_and_a_store_with_both_asks(tmp
     for path in files:
         built = tmp_path / "out" / path.relative_to(store)
         assert built.read_bytes() == path.read_bytes()
-
-
-def test_it_is_built_on_another_file_system(tmp_path: Path) -> None:
-    store, _ = unpack("alone_5.5.0", tmp_path)
-    segments = {
-        f"store/commitlog/{path.name}": path.read_bytes()
-        for path in (store / "commitlog").iterdir()
-    }
-    storage = MemoryStorage(segments)
-    rebuild(
-        Session(), "store", "out", rocketmq="5.5.0", queues="rocksdb", storage=storage,
-        cut=Cut(partitions=5),
-    )  # fmt: skip
-    folder = tmp_path / "out"
-    folder.mkdir()
-    for path, content in storage.files.items():
-        if path.startswith("out/consumequeue/"):
-            (folder / path.rpartition("/")[2]).write_bytes(content)
-    assert rows(folder) == rows(store / "consumequeue")
 
 
 # --- The tables of queues in RocksDB: a row for each queueOffset, ranges of keys that do not meet.

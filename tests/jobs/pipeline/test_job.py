@@ -12,7 +12,7 @@ from reput.store_format.discover.store import store_at
 from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from tests.damaged import damaged
-from tests.in_process import STORE, Session, storage_of
+from tests.in_process import Session, storage_of
 from tests.jobs.found import found
 from tests.memory_storage import MemoryStorage, WatchedStorage
 
@@ -35,38 +35,6 @@ def test_a_store_is_found_without_reading_the_whole_log(tmp_path: Path) -> None:
     at = store_at(f"compacted:{tmp_path}", "5.3.3")
     with pytest.raises(StoreError, match="is one queue's log, from which no store's files"):
         find_store(Session(), at, LOOK)
-
-
-def test_where_the_store_is_and_all_its_folders_nothing_may_be_written() -> None:
-    store, storage = a_store()
-    for path in (STORE, f"{STORE}/out", f"{STORE}/commitlog"):
-        with (
-            pytest.raises(OverlapsInput),
-            store.publishing(store.output(path, REBUILT, True, storage)),
-        ):
-            pytest.fail(path)
-        with pytest.raises(OverlapsInput), store.temporarily("reput-x", path, storage):
-            pytest.fail(path)
-
-
-def test_a_set_is_staged_beside_its_output_and_staging_goes_whatever_happens() -> None:
-    store, storage = a_store()
-    before = dict(storage.files)
-    storage.make_folders("sets")
-    output = store.output("sets/new", REBUILT, False, storage)
-
-    def work(fails: bool) -> None:
-        with store.publishing(output) as (job, cleaned):
-            assert job.staging.folder.startswith("sets/")
-            assert cleaned == []
-            storage.files[f"{job.staging.folder}/half"] = b"1"
-            if fails:
-                raise KeyError
-
-    work(fails=False)
-    with pytest.raises(KeyError):
-        work(fails=True)
-    assert storage.files == before
 
 
 def test_further_inputs_are_safe_from_temporary_files_too(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reput.jobs.pipeline.link import Linked, Rescan, by_split, link, link_all, link_segment
+from reput.jobs.pipeline.link import Linked, by_split, link, link_all
 from reput.store_format.faults import Fault
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment, Splits
@@ -33,33 +33,6 @@ def rows(*walks: tuple[int, int, Fault], zeros: bool = False) -> Scanned:
 
 WHOLE = [(0, 450, Fault.NONE), (450, 810, Fault.NONE), (810, 1000, Fault.BLANK),
          (1000, 1400, Fault.NONE), (1400, 1800, Fault.NONE), (1800, 2000, Fault.BLANK)]  # fmt: skip
-
-
-def linked(*walks: tuple[int, int, Fault], **more: Any) -> Linked:
-    found = link(splits(**more), rows(*walks))
-    assert isinstance(found, Linked)
-    return found
-
-
-def test_a_log_is_its_splits_in_order_and_a_covered_one_is_passed_over() -> None:
-    found = linked(*WHOLE)
-    assert (found.end, found.broke) == (2000, None)
-    assert found.runs == {n: f"r{n}" for n in range(6)}
-    over = [(0, 850, Fault.NONE), (500, 600, Fault.NONE), (850, 1000, Fault.BLANK), *WHOLE[3:]]
-    assert list(linked(*over).runs) == [0, 2, 3, 4, 5]
-    to_the_end = [(0, 800, Fault.NONE), (500, 600, Fault.NONE), (800, 1000, Fault.BLANK)]
-    assert list(linked(*to_the_end, segments=1).runs) == [0, 2]
-    walks = [*WHOLE[:3], (1000, 1400, Fault.NONE)]
-    found = linked(*walks, limit=1400)
-    assert (found.end, found.broke) == (1400, None)
-    assert linked(*WHOLE[:3], limit=1000).end == 1000
-
-
-@pytest.mark.parametrize("first", [-1, 449, 451])
-def test_a_split_that_began_elsewhere_is_scanned_again(first: int) -> None:
-    walks = [WHOLE[0], (first, 810, Fault.NONE), *WHOLE[2:]]
-    assert link(splits(), rows(*walks)) == Rescan(1, 450)
-    assert link_segment(splits(), rows(*walks), 0) == Rescan(1, 450)
 
 
 def test_all_is_scanned_once_and_then_what_was_walked_wrongly() -> None:

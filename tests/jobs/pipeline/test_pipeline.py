@@ -68,16 +68,6 @@ def test_a_queue_file_is_as_long_as_its_setting_in_whole_entries() -> None:
         assert job(log).queue_bytes(folder) == length
 
 
-@pytest.mark.parametrize("split_bytes", [300, SPLIT, 1 << 20])
-def test_a_scan_ends_at_the_last_record_however_it_is_cut(split_bytes: int) -> None:
-    log = damaged()
-    linked = job(log, Cut(split_bytes)).scan()
-    assert sum(row["records"] for row in linked.accepted) == 60
-    assert linked.end == log.places[-1] + log.size(59)
-    assert linked.broke is not None
-    assert (linked.broke.fault, linked.broke.rest_is_zero) == (Fault.ZEROS, True)
-
-
 def test_each_segment_is_walked_by_itself_but_those_of_a_wrong_size() -> None:
     log = damaged(messages(100))
     log.flip(3, 1)  # a wrong totalSize

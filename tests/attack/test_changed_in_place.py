@@ -10,16 +10,11 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.check import check
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
 from reput.jobs.install import install_set, undo_install
-from reput.jobs.outputs.publish import staging_folder
 from reput.jobs.recover import recover
-from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
-from reput.store_format.files.folder import Place
-from reput.store_format.files.local import LocalStorage
 from tests.attack.worlds import SETTINGS, everything, in_process, put
 
 
@@ -41,36 +36,6 @@ def test_install_from_within_the_store(written: Path) -> None:
         assert everything(top) == before, place
 
 
-def test_install_by_url(written: Path) -> None:
-    about = install_set(f"file://{written}", f"file://{written.parent}/set")
-    assert (about.done, about.store, about.set) == (True, str(written), f"{written.parent}/set")
-    assert undo_install(f"file:{written}").done
-    for place in ("s3://bucket/store", "webhdfs://host:9870/store", "/Volumes/a/b"):
-        with pytest.raises(StoreError, match="local"):
-            install_set(place, str(written.parent / "set"))
-        with pytest.raises(StoreError, match="local"):
-            install_set(str(written), place)
-
-
-@pytest.mark.parametrize("name", ["consumequeue", "index", "commitlog", "config", "consumequeue/T",
-                                  "consumequeue/T/0", "checkpoint", "lock"])  # fmt: skip
-def test_install_refuses_a_link_in_the_store_before_it_changes_anything(written, name: str) -> None:
-    (written / "config").mkdir()
-    elsewhere = written.parent / "elsewhere"
-    (written / name).rename(elsewhere)
-    (written / name).symlink_to(elsewhere)
-    before = everything(written.parent)
-    for dry_run in (True, False):
-        with pytest.raises((StoreError, OSError)):
-            install_set(str(written), str(written.parent / "set"), dry_run)
-        assert everything(written.parent) == before
-    clean(str(written))
-    (written / name).unlink()
-    elsewhere.rename(written / name)
-    assert install_set(str(written), str(written.parent / "set")).done
-    assert undo_install(str(written)).done
-
-
 @pytest.mark.parametrize("name", ["consumequeue", "index", "consumequeue/T", "consumequeue/T/0"])
 def test_install_follows_no_link_in_a_set(written: Path, name: str) -> None:
     rebuilt, elsewhere = written.parent / "set", written.parent / "elsewhere"
@@ -80,20 +45,6 @@ def test_install_follows_no_link_in_a_set(written: Path, name: str) -> None:
     with pytest.raises(StoreError, match="a link is on the way"):
         install_set(str(written), str(rebuilt))
     assert everything(written.parent) == before
-
-
-def test_install_keeps_what_has_the_kept_set_s_name(written: Path) -> None:
-    kept = written.parent / "store.reput-old"
-    for make in (lambda: put(kept / "thesis.doc"), lambda: put(kept / "consumequeue" / "mine"),
-                 lambda: put(kept), lambda: kept.symlink_to(written.parent / "set"),
-                 lambda: shutil.copytree(written, kept)):  # fmt: skip
-        make()
-        before = everything(written.parent)
-        with pytest.raises(StoreError, match="reput-old"):
-            install_set(str(written), str(written.parent / "set"))
-        assert everything(written.parent) == before
-        kept.unlink() if kept.is_symlink() or kept.is_file() else shutil.rmtree(kept)
-    assert install_set(str(written), str(written.parent / "set")).done
 
 
 def plant(store: Path) -> Path:
@@ -172,39 +123,6 @@ def test_what_an_install_of_root_leaves_is_roots(written: Path, monkeypatch) -> 
     note = (written.parent / "store.reput-old" / "reput-install.json").stat()
     assert (note.st_uid, stat.S_IMODE(note.st_mode)) == (0, 0o600)
     assert undo_install(str(written)).done
-
-
-def test_a_killed_verify_is_cleaned_up_after(written: Path) -> None:
-    top = written.parent
-    for name in ("reput-verify", "reput-check", "reput-recover"):
-        (top / f"{name}-{'0' * 32}").mkdir(mode=0o700)
-        put(top / f"{name}-{'0' * 32}" / "big")
-    in_process(verify, str(written), settings=SETTINGS)
-    assert [p.name[:12] for p in top.glob("reput-*")] == ["reput-check-", "reput-recove"]
-    in_process(recover, str(written), settings=SETTINGS, dry_run=True)
-    in_process(check, str(written), settings=SETTINGS)
-    assert list(top.glob("reput-*")) == []
-    (top / f"reput-verify-{'1' * 32}").mkdir(mode=0o700)
-    with staging_folder(Place(LocalStorage(), str(top)), "reput-verify") as held:
-        about = clean(str(written))
-        assert about.leftovers == [f"{top}/reput-verify-{'1' * 32}"]
-        assert about.in_use == []  # another job of another output
-        assert os.path.isdir(held.folder)
-
-
-@as_root
-def test_another_user_s_leftovers_stay(written: Path) -> None:
-    theirs = written.parent / f"reput-verify-{'0' * 32}"
-    theirs.mkdir(mode=0o700)
-    give(theirs)
-    ours = written.parent / f"reput-verify-{'1' * 32}"
-    ours.mkdir(mode=0o777)
-    ours.chmod(0o777)
-    in_process(verify, str(written), settings=SETTINGS)
-    about = clean(str(written))
-    assert (about.leftovers, about.foreign) == ([], [])
-    assert theirs.is_dir()
-    assert ours.is_dir()
 
 
 def test_append_from_what_it_would_write_to(written: Path, capsys) -> None:

@@ -82,68 +82,6 @@ def test_an_executor_is_killed_in_each_stage_on_hdfs(tmp_path: Path) -> None:
         in_cluster(OF_OBJECTS, tmp_path, url=url)
 
 
-FULL = """
-import json, sys
-from pathlib import Path
-
-from tests.built import write_log
-from tests.logs.small import SETTINGS, messages
-from tests.in_process import run
-from tests.logs.encoder import build_log
-from tests.trees import contents
-store, disk = Path(sys.argv[1]), Path(sys.argv[2])
-output = disk / "output"
-def rebuild(count, **more):
-    run(str(write_log(store / str(count), build_log(messages(count), 4096))), str(output),
-        rocketmq="5.3.3", settings=SETTINGS, **more)
-rebuild(30)
-old, said = contents(output), []
-import errno
-for room in range(0, 400, 7):
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            pass
-    size = ballast.stat().st_size
-    with ballast.open("r+b") as file:
-        file.truncate(max(size - room * 4096, 0))
-    try:
-        rebuild(90 + room, replace=True)
-        new = contents(output)
-        assert new != old, "nothing was published"
-        said.append("done")
-        break
-    except OSError as error:
-        assert error.errno == errno.ENOSPC, error
-        assert contents(output) == old
-        assert sorted(p.name for p in disk.iterdir()) == ["ballast", "output"]
-        said.append("full")
-assert sorted(p.name for p in disk.iterdir()) == ["ballast", "output"]
-print(json.dumps(said))
-"""
-
-
-def test_a_full_disk(tmp_path: Path) -> None:
-    """A tmpfs of 4 MB with less and less ballast in it, in a mount namespace of our own."""
-    unshare = shutil.which("unshare")
-    if unshare is None or subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode:
-        pytest.skip("no unshare, or no user namespaces: nothing can be mounted here")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    done = subprocess.run([unshare, "-rm", "sh", "-c",
-                           'mount -t tmpfs -o size=4m none "$1" && exec "$2" -c "$3" "$4" "$1"',
-                           "sh", str(disk), sys.executable, FULL, str(tmp_path / "stores")],
-                          cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-                          capture_output=True, text=True, timeout=300)  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    said: list[Any] = json.loads(done.stdout.splitlines()[-1])
-    assert said.count("full") > 2
-    assert said[-1] == "done"
-
-
 # --- Backups, restores and forgets that are killed or stopped at drawn moments, two at once by
 # turns.
 # Forks commands, as they begin faster so; a claim dies after 0.3 s instead of ten minutes.

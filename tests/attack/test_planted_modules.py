@@ -100,15 +100,6 @@ def test_python_m_drops_the_folder_once_ours_runs(planted: Path) -> None:
     assert imported(planted) == []
 
 
-def test_modules_that_the_user_names_are_found(tmp_path: Path) -> None:
-    """PYTHONPATH goes on: in the environment that a JVM, the daemon and workers get."""
-    from reput.jobs.engines.folders import our_packages
-
-    env = our_packages({"PYTHONPATH": f"/a{os.pathsep}/b", "HOME": "/h"})
-    assert env["PYTHONPATH"].split(os.pathsep) == [str(ROOT), "/a", "/b"]
-    assert env.keys() == {"PYTHONPATH", "PYTHONSAFEPATH"}
-
-
 # --- What others may lay into a store: links, FIFOs, sockets, devices, notes of other shapes.
 
 SECONDS = 30  # the first command of a process loads kernels

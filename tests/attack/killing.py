@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyspark
 from pyspark import cloudpickle
@@ -23,9 +23,6 @@ from tests import golden_stores
 from tests.in_process import as_text
 from tests.rocketmq.judge import difference
 from tests.store_format.files import battery
-
-if TYPE_CHECKING:
-    pass
 
 ROOT = Path(__file__).parents[2]
 # The workers have no tests: what is defined here goes to them whole.

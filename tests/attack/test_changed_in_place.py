@@ -184,15 +184,3 @@ def test_what_has_a_second_name_is_not_written_to(written: Path, capsys) -> None
         with pytest.raises(StoreError, match="has a second name elsewhere"):
             in_process(recover, str(copy), settings=SETTINGS, dry_run=dry_run)
     assert everything(written.parent) == before
-
-
-@pytest.mark.parametrize("name", ["lock", "checkpoint", "abort", "index/notes.txt"])
-def test_append_writes_over_no_file_of_a_folder_that_is_no_store(tmp_path, name, capsys) -> None:
-    put(tmp_path / "mine" / name)
-    put(tmp_path / "m.jsonl", '{"topic": "T", "body": "x"}\n')
-    before = everything(tmp_path)
-    words = ["append", "--yes", str(tmp_path / "mine"), "--from", str(tmp_path / "m.jsonl"),
-             *reported()]  # fmt: skip
-    assert main(words) == 2
-    assert "is taken for no store" in capsys.readouterr().err
-    assert everything(tmp_path) == before

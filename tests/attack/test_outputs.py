@@ -115,14 +115,6 @@ def test_a_picture(world: World) -> None:
     inputs = tuple(inputs_of(Place(storage, str(world.store)), world.settings))
     refused(world, lambda path: NewFile(path, inputs).check())
     refused(world, lambda path: NewFile(path, inputs).write(b"svg"))
-    picture = NewFile(str(world.root / "work" / "log.svg"), inputs)
-    picture.check()
-    (world.root / "work" / "log.svg").write_text("mine")  # meanwhile
-    with pytest.raises(StoreError, match="is there already, and stays"):
-        picture.write(b"svg")
-    assert (world.root / "work" / "log.svg").read_text() == "mine"
-    with pytest.raises(StoreError, match="no such folder"):
-        NewFile(str(world.root / "none" / "log.svg"), inputs).check()
 
 
 @pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])

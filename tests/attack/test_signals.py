@@ -88,22 +88,6 @@ def test_a_signal_ends_processes_of_this_machine(tmp_path, temporary, number, mo
         assert (left / MANIFEST).is_file()
 
 
-def test_a_killed_worker_is_named(tmp_path: Path, temporary: Path) -> None:
-    process = start(tmp_path / "out", "local")
-    worker = wait_for_worker(process)
-    os.kill(worker, signal.SIGKILL)
-    processes = list(tree(process.pid))
-    said, errors = process.communicate(timeout=60)
-    if process.returncode == 0:
-        pytest.skip("its tasks were done before")
-    assert (process.returncode, said) == (3, "")
-    (line,) = without_progress(errors)
-    assert line.startswith("reput: error: a worker process was killed: ")
-    assert gone(processes)
-    assert list(temporary.iterdir()) == []
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_nothing_runs_on_when_a_command_is_killed(tmp_path: Path, temporary: Path) -> None:
     process = start(tmp_path / "out", "local")
     wait_for_worker(process)
@@ -116,17 +100,10 @@ def test_nothing_runs_on_when_a_command_is_killed(tmp_path: Path, temporary: Pat
     assert folders.remove_session_folder(str(left))
 
 
-def wait_for_worker(process: subprocess.Popen[str]) -> int:
-    """A worker of it: a child of the one that forks them."""
-    workers: list[int] = []
-
-    def any_there() -> bool:
-        below = list(tree(process.pid))
-        workers[:] = [pid for pid in below if parent(pid) not in (process.pid, parent(process.pid))]
-        return bool(workers)
-
-    wait_for(process, any_there)
-    return workers[0]
+def wait_for_worker(process: subprocess.Popen[str]) -> None:
+    """Until there is a child of the process that forks them."""
+    ours = process.pid, parent(process.pid)
+    wait_for(process, lambda: any(parent(pid) not in ours for pid in tree(process.pid)))
 
 
 def parent(process: int) -> int:

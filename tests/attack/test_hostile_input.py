@@ -1,6 +1,7 @@
 """Hostile stores: each gets the error that the table says, and reaches nothing but its output."""
 
 import re
+import struct
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 
 from reput.jobs import cli
+from reput.jobs.console.options import DAMAGE, DONE
+from reput.store_format.layouts import INDEX_HEADER_BYTES
 from tests.damaged import SETTINGS
 from tests.in_process import as_text
-from tests.reliability.hostile import STORES, Hostile
+from tests.reliability.hostile import COUNT, STORES, Hostile, each
 
 MEMORY_MOST = 96 << 20  # windows and tables of a scan; the stores say up to 2 GiB
 
@@ -48,3 +51,32 @@ def test_a_hostile_store(hostile: Hostile, tmp_path, capsys) -> None:
     else:
         assert f"{hostile.left} messages" in said
         assert all(path.is_relative_to(around / "output") for path in made)
+
+
+def index_with_cycle(output: Path) -> Path:
+    """The index file, with its newest entry in some slot leading back to itself."""
+    path = next((output / "index").iterdir())
+    content = bytearray(path.read_bytes())
+    slots = SETTINGS["maxHashSlotNum"]
+    (newest,) = struct.unpack_from(">i", content, INDEX_HEADER_BYTES)
+    entry = INDEX_HEADER_BYTES + 4 * slots + 20 * newest
+    struct.pack_into(">i", content, entry + 16, newest)
+    path.write_bytes(content)
+    return path
+
+
+def test_a_cycle_in_an_index_chain_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, output = tmp_path / "store", tmp_path / "output"
+    each()(store)
+    assert reput("rebuild", store, "--output", str(output)) == DONE
+    path = index_with_cycle(output)
+    capsys.readouterr()
+    assert cli.main(["dump", str(path), "--set", "maxHashSlotNum=7"]) == DAMAGE
+    said = capsys.readouterr().out
+    steps = re.search(r"a cycle: comes back to entry \d+ after (\d+) steps", said)
+    assert steps
+    assert int(steps[1]) < SETTINGS["maxIndexNum"]
+    assert "previous" in said
+    assert len(said.splitlines()) < 8 * COUNT
+    assert reput("verify", store, "--against", str(output)) == DAMAGE
+    assert "previous: is" in capsys.readouterr().out

@@ -138,6 +138,7 @@ def test_what_is_planted_is_named_or_passed_by(place, shape, tmp_path, commands_
     if planted.is_dir():
         shutil.rmtree(planted)
     planted.unlink(missing_ok=True)
+    planted.parent.mkdir(parents=True, exist_ok=True)
     if shape in NOTES:
         planted.write_bytes(NOTES[shape])
     else:

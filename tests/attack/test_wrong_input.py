@@ -17,6 +17,7 @@ from reput.jobs.rebuild import TRUNCATE
 from reput.store_format.faults import DamageFound, StoreChanged, StoreError
 from reput.store_format.files.local import LocalReader, LocalStorage
 from reput.store_format.files.protocol import Listed
+from reput.store_format.release.settings import SettingError
 from tests.built import write_log
 from tests.in_process import run
 from tests.logs.encoder import Message, build_log, encode, properties
@@ -114,6 +115,11 @@ def test_an_output_that_is_a_file_stays_and_folders_made_for_one_go_again(store,
     with pytest.raises(DamageFound):
         rebuild(store, tmp_path / "new" / "deeper" / "output")
     assert states(tmp_path).keys() == before.keys()
+
+
+def test_a_rebuild_refuses_what_is_not_built(store: Path) -> None:
+    setting = {"enableConsumeQueueExt": "true"}
+    refused(store, SettingError, "^enableConsumeQueueExt=true: .*ConsumeQueueExt", setting)
 
 
 def test_a_compacted_topic_is_warned_of(store: Path, tmp_path: Path) -> None:

@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs.check import check
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
 from reput.jobs.install import install_set, undo_install
+from reput.jobs.outputs.publish import staging_folder
 from reput.jobs.recover import recover
+from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
+from reput.store_format.files.folder import Place
+from reput.store_format.files.local import LocalStorage
 from tests.attack.worlds import SETTINGS, everything, in_process, put
 
 
@@ -122,6 +127,24 @@ def test_what_an_install_of_root_leaves_is_roots(written: Path, monkeypatch) -> 
     note = (written.parent / "store.reput-old" / "reput-install.json").stat()
     assert (note.st_uid, stat.S_IMODE(note.st_mode)) == (0, 0o600)
     assert undo_install(str(written)).done
+
+
+def test_a_killed_verify_is_cleaned_up_after(written: Path) -> None:
+    top = written.parent
+    for name in ("reput-verify", "reput-check", "reput-recover"):
+        (top / f"{name}-{'0' * 32}").mkdir(mode=0o700)
+        put(top / f"{name}-{'0' * 32}" / "big")
+    in_process(verify, str(written), settings=SETTINGS)
+    assert [p.name[:12] for p in top.glob("reput-*")] == ["reput-check-", "reput-recove"]
+    in_process(recover, str(written), settings=SETTINGS, dry_run=True)
+    in_process(check, str(written), settings=SETTINGS)
+    assert list(top.glob("reput-*")) == []
+    (top / f"reput-verify-{'1' * 32}").mkdir(mode=0o700)
+    with staging_folder(Place(LocalStorage(), str(top)), "reput-verify") as held:
+        about = clean(str(written))
+        assert about.leftovers == [f"{top}/reput-verify-{'1' * 32}"]
+        assert about.in_use == []  # another job of another output
+        assert os.path.isdir(held.folder)
 
 
 def reported() -> list[str]:

@@ -176,3 +176,12 @@ def test_a_log_that_changes_during_the_job(store, change, at_look: int) -> None:
         rebuild(store, around / "output", storage=storage, cut=Cut(split_bytes=1024))
     assert storage.left <= 0
     assert not list(around.iterdir())
+
+
+def test_what_is_published_is_the_users_alone(tmp_path: Path) -> None:
+    storage = LocalStorage()
+    storage.make_folders(str(tmp_path / "a" / "b" / "c"))
+    storage.create(str(tmp_path / "a" / "b" / "c" / "file")).finish(10)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/c")]
+    assert modes == [0o700] * 3
+    assert (tmp_path / "a" / "b" / "c" / "file").stat().st_mode & 0o777 == 0o600

@@ -2,7 +2,7 @@
 
 The bugs are data, `tests/bugs/ROOM.toml`: what is broken and the tests that see it, both by name,
 so that code and tests may move. `make mutants`, or `python -m tests.mutants [PART OF A NAME]`,
-plants all, or those of such a name, one a core; those whose room changed lately come first."""
+plants all in any order, or those of such a name, one a core."""
 
 import argparse
 import ast
@@ -29,7 +29,6 @@ from tests.rocketmq.build import cache_folder
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("store_format", "broker", "udfs", "jobs", "reput")
 _HANG_SECONDS = 1800.0
-_LATELY = "HEAD~30"  # what has changed since is planted first
 _LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "target", ".hypothesis", "__pycache__",
                                    ".ledger", "build")  # fmt: skip
 _STORES = ("/tests/golden", "/tests/chains/stores", "/tests/store_format/fate/stores",
@@ -349,22 +348,11 @@ def main() -> int:
     if args.since:
         bugs = due(bugs, Code(ROOT), changed_since(args.since))
     elif not args.wanted:
-        bugs = lately_first(bugs)
+        random.shuffle(bugs)  # each has its turn within budgets
     planting = _Planting(bugs)
     budget.run_all(planting.next, until, args.cores)
     print(f"{planting.red} red, {planting.not_red} not, {len(planting.left)} not planted in time")
     return 1 if planting.not_red else 0
-
-
-def lately_first(bugs: list[Bug]) -> list[Bug]:
-    """Those that changed lately first, the others as drawn: each has its turn within budgets."""
-    try:
-        first = due(bugs, Code(ROOT), changed_since(_LATELY))
-    except subprocess.CalledProcessError:  # a clone that has not so many commits
-        first = []
-    rest = [bug for bug in bugs if bug not in first]
-    random.shuffle(rest)
-    return [*first, *rest]
 
 
 def one(bug: Bug) -> int:

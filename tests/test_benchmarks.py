@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 import benchmarks
-from benchmarks.flame import boxes, read
 from benchmarks.one_core import one_core
-from benchmarks.process_tree import Run, Sample, run
-from benchmarks.rebuild import main, put_beside, slopes, table
-from benchmarks.rows import ROWS
+from benchmarks.process_tree import run
+from benchmarks.rebuild import put_beside, slopes
 
 
 @pytest.mark.parametrize("path", sorted(Path(benchmarks.__path__[0]).glob("*.py")),
@@ -44,35 +42,6 @@ def test_a_row_of_the_same_store_has_rocketmqs_time_beside_it() -> None:
     assert rows["large by cores"] == {"reput_seconds": 20.0}  # the row of its store was not run
 
 
-def test_a_table_has_all_rows_and_says_what_differs() -> None:
-    rows = {"good": {"messages": 1000, "log_bytes": 2_000_000_000, "same_bytes": True},
-            "bad": {"messages": 1, "same_bytes": False, "speed_up": 1.9}}  # fmt: skip
-    _, good, bad = table(rows).splitlines()
-    assert good.split()[:3] == ["good", "1,000", "2.00"]
-    assert "the same" in good
-    assert "DIFFER" in bad
-    assert bad.endswith("speed_up: 1.9")
-
-
-def test_a_row_that_there_is_not_is_named(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(sys, "argv", ["benchmarks.rebuild", "--rows", "nonsense"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert "--rows: there is no 'nonsense', but usual, " in capsys.readouterr().err
-
-
-def test_each_row_can_be_asked_for_among_others() -> None:
-    assert not [name for name in ROWS if "," in name]
-
-
-def test_busy_cores_are_those_of_a_part_of_a_run() -> None:
-    samples = [Sample(0.0, 0.0), Sample(1.0, 0.5), Sample(2.0, 2.5), Sample(3.0, 4.5)]
-    done = Run(3.0, 0, "", 0, 0, 0, samples)
-    assert done.busy(2.0, 0.0) == 2.0
-    assert done.busy(3.0, 2.0) == 0.5
-
-
 def test_processes_are_watched_with_their_children() -> None:
     burn = "import time\nwhile time.process_time() < 1: pass"
     parent = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])"
@@ -80,14 +49,6 @@ def test_processes_are_watched_with_their_children() -> None:
     assert done.code == 0
     assert done.cpu > 0.3  # a loaded machine looks late, and misses the end
     assert done.python_mib > 0
-
-
-def test_a_flame_graph_starts_where_it_is_asked_to() -> None:
-    top = read("main;scan (a.py:1);x 3\nmain;scan (a.py:1) 1\nmain;other 9", "scan")
-    assert top.samples == 4
-    drawn = boxes(top, 0, 0, 100, top.samples)
-    assert len(drawn) == 2
-    assert "x: 75.0%" in drawn[1]
 
 
 # --- The benchmark's threads on one core, and the others as before.
@@ -105,10 +66,3 @@ def test_threads_on_one_core_and_the_others_as_before() -> None:
     with one_core():
         assert len(cores_of_a_thread()) == 1
     assert os.sched_getaffinity(0) == cores_of_a_thread() == before
-
-
-def test_one_core_does_nothing_where_the_system_has_no_such_call(monkeypatch) -> None:
-    monkeypatch.delattr(os, "sched_setaffinity")
-    before = os.sched_getaffinity(0)
-    with one_core():
-        assert os.sched_getaffinity(0) == before

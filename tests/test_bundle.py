@@ -13,7 +13,6 @@ import pyspark.sql
 import pytest
 
 from reput.jobs import cli
-from reput.jobs.engines.session import command_session
 from tests import golden_stores
 from tests.processes import run_words
 from tests.rocketmq.judge import difference
@@ -88,28 +87,6 @@ def test_a_failed_command_fails_its_task(monkeypatch: pytest.MonkeyPatch) -> Non
     assert ended.value.code == 2
     monkeypatch.setattr("sys.argv", ["reput-task", "completion", "bash"])
     cli.task()
-
-
-def test_a_task_takes_the_session_that_is_there_and_leaves_it(monkeypatch) -> None:
-    stopped = []
-
-    class Given:
-        def stop(self) -> None:
-            stopped.append(self)
-
-    class Builder:
-        def appName(self, _: str) -> "Builder":
-            return self
-
-        def getOrCreate(self) -> Given:
-            return given
-
-    given = Given()
-    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "client.4.0")
-    monkeypatch.setattr(pyspark.sql.SparkSession, "builder", Builder())
-    with command_session() as spark:
-        assert spark is given
-    assert stopped == []
 
 
 def test_it_is_what_the_databricks_cli_takes() -> None:

@@ -1,6 +1,5 @@
 """The bytes do not depend on how the work is cut, nor on what a split finds first."""
 
-import itertools
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -44,17 +43,6 @@ def test_all_cuts_give_the_same_bytes(log: Log, random: Random) -> None:
     for number, splits in enumerate(CUTS):
         cut = Cut(split_bytes(log, splits), ranges[number], partitions[number])
         assert difference(rebuild_log(log, cut, Session(number)), wanted) is None, cut
-
-
-@pytest.mark.long
-@pytest.mark.explore
-@settings(MEMORY, max_examples=4)
-@given(logs())
-def test_every_combination_of_cuts_gives_the_same_bytes(log: Log) -> None:
-    wanted = derive(*log)
-    for splits, ranges, partitions in itertools.product(CUTS, CUTS, (None, 1, 7)):
-        cut = Cut(split_bytes(log, splits), ranges, partitions)
-        assert difference(rebuild_log(log, cut), wanted) is None, cut
 
 
 # A body that is a record with the right physicalOffset: a split that starts within finds it.
@@ -110,38 +98,6 @@ def test_a_split_that_finds_a_forged_record_is_scanned_again(rescans: list[Resca
 
     run()
     assert len(rescans) > 20
-
-
-def test_forged_records_behind_each_other_are_each_found_out(rescans: list[Rescan]) -> None:
-    """The first record of every split but one is a forged one."""
-    messages: list[Message] = []
-    for number in range(4):
-        at = sum(len(encode(message, 0)) for message in messages) + 88 + 100
-        body = bytes(100) + encode(Message(topic="Forged", queue_offset=number), at) + bytes(700)
-        messages.append(Message(queue_offset=number, body=body))
-    log = Log(build_log(messages, 16384), SMALL, "5.3.3", {})
-    record = len(encode(messages[0], 0))
-    cut = Cut(split_bytes=record + 90)  # each boundary lies in a body, ever further in
-    assert difference(rebuild_log(log, cut), derive(*log)) is None
-    assert rescans
-
-
-def test_what_stands_behind_the_log_s_end_is_not_found_by_a_later_split() -> None:
-    """Stale records at their own places, in splits after the end."""
-    messages = [Message(queue_offset=number, body=b"b" * 50) for number in range(40)]
-    segments = build_log(messages, 16384)
-    record = len(encode(messages[0], 0))
-    cut_at = 20 * record
-    broken = bytearray(segments[0])
-    broken[cut_at : cut_at + record] = bytes(record)
-    log = Log({0: bytes(broken)}, SMALL, "5.3.3", {})
-    wanted = derive(*log)
-    assert wanted.messages == 20
-    for size in (16384, 1000, 300, 64):
-        rebuilt = rebuild_log(log, Cut(split_bytes=size))
-        assert difference(rebuilt, wanted) is None
-        # live by our rules, as their queueOffsets are new: said so
-        assert any("live records follow" in said for said in rebuilt.summary.warnings)
 
 
 # On engines: one store with everything, and one whose records are large against its splits.

@@ -203,23 +203,6 @@ def test_committed_pictures_show_what_the_pages_say() -> None:
     assert (drawn / "overview.svg").read_text("utf-8") == pictures.overview()
 
 
-def test_a_command_has_a_page_with_each_option() -> None:
-    text = site_pages.command_page("rebuild")
-    assert "| `STORE` |" in text
-    assert "<code>--output DIR</code> (needed)" in text
-    assert "reput rebuild /data/store --output" in text
-
-
-def test_a_parameter_stands_in_a_table_with_what_its_docstring_says() -> None:
-    names = ["store", "output", "tags", "sql"]
-    prose, meanings = site_pages._documented(
-        "Do it.\n\nstore: a folder; tags, sql: only what is\nwanted. Raises StoreError.", names
-    )
-    assert prose == ["Do it.", "Raises StoreError."]
-    assert meanings == {"store": "a folder", "tags": "only what is wanted",
-                        "sql": "only what is wanted"}  # fmt: skip
-
-
 def test_every_parameter_of_the_page_for_python_has_a_meaning() -> None:
     functions = site_pages._FUNCTION.sub(site_pages._function, site_pages.api_page())
     rows = re.findall(r"^\| `\w+` \|.*\|$", functions, re.M)

@@ -11,7 +11,17 @@ from reput.store_format.faults import REASONS
 from reput.store_format.release import profiles
 from reput.store_format.state_table import FILES
 from tests import golden_stores
-from tests.format_pages import FIELD_ROW, FOLDER, LINE, QUEUE_LOGS, Block, fields, parts, text_of
+from tests.format_pages import (
+    FIELD_ROW,
+    FOLDER,
+    HEX_BLOCK,
+    LINE,
+    QUEUE_LOGS,
+    Block,
+    fields,
+    parts,
+    text_of,
+)
 
 PAGES = ("batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names",
          "state")  # fmt: skip
@@ -29,9 +39,7 @@ def test_every_page_of_a_structure_is_decoded_here() -> None:
 def blocks() -> list[Block]:
     found = []
     for page in PAGES:
-        for info, body in re.findall(
-            r"^```hex (.*)\n((?:.*\n)*?)```$", text_of(page), re.MULTILINE
-        ):
+        for info, body in HEX_BLOCK.findall(text_of(page)):
             store, path = info.split(" ", 1)
             found.append(Block(page, store, path, body.splitlines()))
     return found
@@ -148,9 +156,6 @@ def test_every_change_of_a_profile_is_on_some_page() -> None:
         assert changed in named, rule
 
 
-def test_the_index_lists_every_page_and_links_lead_somewhere() -> None:
+def test_the_index_lists_every_page() -> None:
     listed = set(re.findall(r"\]\((\w+\.md)\)", text_of("README")))
     assert listed == {path.name for path in FOLDER.glob("*.md")} - {"README.md"}
-    for path in FOLDER.glob("*.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
-            assert (FOLDER / target).exists(), f"{path.name}: {target}"

@@ -15,7 +15,6 @@ from tests import golden_stores
 from tests.golden_rebuilds import rebuild_difference
 from tests.golden_stores import GoldenStore
 from tests.in_process import as_text
-from tests.logs.encoder import Message, build_log
 from tests.reference import derive
 from tests.rocketmq.judge import derived_files, difference
 
@@ -105,18 +104,6 @@ def test_damage_before_live_records_is_refused_by_name(
     assert live is not None
     assert int(live[1]) > end
     assert list(tmp_path.rglob("*")) == [output]  # empty as it was, and no staging beside it
-
-
-@pytest.mark.both
-def test_what_a_task_says_of_a_store_comes_out_as_it_was(engine: Engine, tmp_path: Path) -> None:
-    segments = build_log([Message(queue_offset=-1)], 4096)
-    (tmp_path / "store" / "commitlog").mkdir(parents=True)
-    (tmp_path / "store" / "commitlog" / f"{0:020d}").write_bytes(segments[0])
-    says = r"^topic 'T', queue 0: the record at physical offset 0: queueOffset -1 is out of range"
-    with pytest.raises(DamageFound, match=says):
-        rebuild(engine, str(tmp_path / "store"), str(tmp_path / "output"), rocketmq="5.3.3",
-                settings={"mappedFileSizeCommitLog": "4096"})  # fmt: skip
-    assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 # --- RocketMQ's own bytes without Spark: what `make mutants` breaks rules against, one by one.

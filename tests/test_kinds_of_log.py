@@ -351,18 +351,6 @@ def test_properties_malformed(way: str, version: str) -> None:
     check(log_of(kind, version), lambda d: d.messages == 3, CUTS[1:3])
 
 
-def test_malformed_properties_are_read_in_two_ways() -> None:
-    """Up to 4.9.0 by Java's split, from 4.9.1 by the first separator: each way shows somewhere."""
-    sound = properties(("UNIQ_KEY", "u"), ("TAGS", "t"), ("KEYS", "k1 k2"))
-    differ = {
-        way
-        for way in MALFORMED
-        if derive(*log_of(Kind(of(1, properties=_malform(sound, way)), len), "4.9.0")).files  # type: ignore[arg-type]
-        != derive(*log_of(Kind(of(1, properties=_malform(sound, way)), len), "4.9.1")).files  # type: ignore[arg-type]
-    }
-    assert {"value with a name separator", "trailing name separators"} <= differ
-
-
 @pytest.mark.parametrize("cut", CUTS)
 def test_messages_that_a_queue_skips_are_reported(cut: Cut) -> None:
     """The offsets go back by two: the queue has these already, so RocketMQ leaves them out."""

@@ -64,16 +64,6 @@ def test_no_command_imports_another(imports: Any) -> None:
     assert found == []
 
 
-def test_the_page_has_a_row_for_each_folder_with_all_that_it_imports(
-    imports: Any, arrows: dict[str, set[str]]
-) -> None:
-    page = imports.page(arrows)
-    for folder, needs in arrows.items():
-        wanted = ", ".join(f"`{each}/`" for each in sorted(needs))
-        assert f"| `{folder}/` | {wanted} |" in page.splitlines()
-    assert '  store_format["store_format"]' in page  # a box of the picture
-
-
 def test_tests_take_their_helpers_from_modules_that_are_no_tests() -> None:
     """A module of tests can then be moved, split or run alone, and its fixtures stay its own."""
     for path in (*ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/**/*.py")):

@@ -77,12 +77,6 @@ def test_imports_point_one_way(package: str) -> None:
         assert not foreign, f"{module} imports {', '.join(sorted(foreign))}"
 
 
-def test_every_folder_of_code_is_a_package() -> None:
-    for package in PACKAGES:
-        for module in modules(package):
-            assert (ROOT / module.parent / "__init__.py").is_file(), module
-
-
 def shipped() -> set[str]:
     """The files a wheel and the zip must both have."""
     paths = {module.as_posix() for package in PACKAGES for module in modules(package)}

@@ -4,11 +4,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from reput.store_format.release.settings import writer_settings_from
-from tests.broker.writer.crashes import open_memory
-from tests.broker.writer.stores import Clock
-from tests.faults.memory_files import MemoryFiles
-from tests.in_process import as_text
 from tests.reliability import derived, inputs
 from tests.reliability.inputs import COUNT, Input, Small, small
 from tests.reliability.outcome import Class, Outcome, classify, ours, refuse
@@ -90,26 +85,6 @@ def test_a_torn_last_record(kind: str, crc_property: bool, every: int) -> None:
 def test_holes_of_every_length() -> None:
     """Each at some of its places."""
     judge_tail("IPv6", 41, False, range(1, small("IPv6").size(COUNT - 1)))
-
-
-def _end_after_crash(store: Small, segment: bytes) -> int:
-    """Where the log ends as the writer opens a store that was not closed."""
-    files = MemoryFiles(names_of={f"commitlog/{0:020d}": 1, "abort": 2},
-                        contents={1: bytearray(segment), 2: bytearray()},
-                        folders={"", "commitlog"})  # fmt: skip
-    given = writer_settings_from(as_text(store.settings))
-    writer = open_memory(files, given, Clock(1_900_000_000_000))
-    end = writer.log.end
-    writer.abandon()
-    return end
-
-
-@pytest.mark.parametrize("kind", inputs.LAST)
-def test_a_writer_cuts_each_torn_record_off(kind: str) -> None:
-    """Also one that ends within its properties: no text ends with a NUL."""
-    store = small(kind)
-    for given in inputs.cuts(store):
-        assert _end_after_crash(store, given.segment) == store.places[-1], given.what
 
 
 def test_verify_names_every_flip_of_an_entry_or_a_header() -> None:

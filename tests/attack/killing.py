@@ -6,12 +6,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pyspark
 from pyspark import cloudpickle
 
-from reput.jobs.engines.java import find_java_home
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.store_format.files.by_url import storage_for
@@ -20,12 +18,10 @@ from reput.store_format.files.private import cache_folder
 from reput.store_format.files.protocol import Writer
 from reput.udfs.staging import ENTRIES, PLACED_TREE
 from tests import golden_stores
+from tests.clusters import environment
 from tests.in_process import as_text
 from tests.rocketmq.judge import difference
 from tests.store_format.files import battery
-
-if TYPE_CHECKING:
-    pass
 
 ROOT = Path(__file__).parents[2]
 # The workers have no tests: what is defined here goes to them whole.
@@ -189,12 +185,8 @@ def in_cluster(what: str, folder: Path, master: str = "local-cluster[2,1,1024]",
     golden_stores.unpack(GOLDEN)
     kernels = cache_folder().root  # this process'; to compile them took most of a job's time
     assert kernels
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     done = subprocess.run([sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), kernels,
                            master, url], cwd=ROOT, capture_output=True, text=True, timeout=600,
-                          env={**kept, "PYTHONPATH": str(ROOT),
-                               "JAVA_HOME": str(find_java_home().home),
-                               "SPARK_HOME": str(Path(pyspark.__file__).parent),
-                               "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
-                               "PYSPARK_DRIVER_PYTHON": sys.executable})  # fmt: skip
+                          env=environment(PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable,
+                                          PYSPARK_DRIVER_PYTHON=sys.executable))  # fmt: skip
     assert done.returncode == 0, f"after {done.stdout.split()}: {done.stderr[-4000:]}"

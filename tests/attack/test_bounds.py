@@ -162,19 +162,6 @@ def test_each_byte_is_read_about_once(tmp_path: Path, commitlog: Path) -> None:
     assert storage.read < 128 * MIB
 
 
-@pytest.mark.parametrize("first_byte", ["size 0x7fffffff", "size -1"])
-def test_no_length_field_decides_what_is_held(tmp_path, commitlog: Path, first_byte: str) -> None:
-    path = commitlog / f"{0:020d}"
-    with path.open("wb") as file:
-        record = bytearray(encode(Message(body=b"x"), 0))
-        record[:4] = b"\x7f\xff\xff\xff" if "7f" in first_byte else b"\xff\xff\xff\xff"
-        file.write(record)
-        file.truncate(GIB)
-    rows, storage = scan_splits(tmp_path / "store", tmp_path / "staging", GIB // 64, range(2))
-    assert rows[0]["records"] == 0
-    assert storage.longest <= 16 * MIB
-
-
 def uniform(count: int, segment: int) -> Log:
     messages = [Message(topic=f"T{number % 3}", queue_offset=number // 3,
                         properties=properties(("KEYS", f"k{number}")))

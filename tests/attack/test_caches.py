@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.files.private import NotPrivate, private_folder, safe_parent
+from reput.store_format.files.private import private_folder
 from tests.processes import run_python
 
 ROOT = Path(__file__).parents[2]
@@ -29,67 +29,6 @@ def run_kernel(at: Path = ROOT, **env: str) -> str:
     folder, crc = done.stdout.split()
     assert crc == str(0xCBF43926)
     return folder
-
-
-def test_a_new_folder_is_ours_alone_also_below_a_sticky_one_and_no_file(tmp_path: Path) -> None:
-    folder = private_folder(str(tmp_path / "a" / "b"))
-    assert folder == str(tmp_path / "a" / "b")
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
-    assert Path(folder).stat().st_mode & 0o777 == 0o700
-    (tmp_path := tmp_path / "1").mkdir()
-    tmp_path.chmod(0o1777)
-    assert private_folder(str(tmp_path / "ours"))
-    assert safe_parent(str(tmp_path)) == str(tmp_path)
-    with pytest.raises(NotPrivate, match="others may write"):
-        private_folder(str(tmp_path))
-    (tmp_path := tmp_path / "2").mkdir()
-    (tmp_path / "a").touch()
-    with pytest.raises(NotPrivate, match="is not a folder"):
-        private_folder(str(tmp_path / "a"))
-
-
-@pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
-@pytest.mark.parametrize("which", ["a", "a/b"])
-def test_a_folder_that_others_write_to_is_refused(tmp_path: Path, which: str, mode: int) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / which).chmod(mode)
-    with pytest.raises(NotPrivate, match=f"{which}: others may write"):
-        private_folder(str(tmp_path / "a" / "b"))
-
-
-@as_root
-@pytest.mark.parametrize("theirs", ["a", "a/b"])
-def test_a_folder_or_one_above_it_that_another_user_owns_is_refused(tmp_path, theirs: str) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    os.chown(tmp_path / theirs, NOBODY, NOBODY)
-    with pytest.raises(NotPrivate, match=f"{theirs}: belongs to user {NOBODY}"):
-        private_folder(str(tmp_path / "a" / "b"))
-
-
-def test_links_are_followed_with_the_same_rule(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "open").mkdir()
-    (tmp_path / "link").symlink_to("real")
-    (tmp_path / "up").symlink_to("open/../real")
-    (tmp_path / "loop").symlink_to("loop")
-    assert private_folder(f"{tmp_path}/link/x") == f"{tmp_path}/real/x"
-    assert private_folder(f"{tmp_path}/up/x") == f"{tmp_path}/real/x"
-    with pytest.raises(NotPrivate, match="too many links"):
-        private_folder(f"{tmp_path}/loop")
-    (tmp_path / "open" / "link").symlink_to(tmp_path / "real")
-    (tmp_path / "open").chmod(0o777)  # whoever writes here leads the link elsewhere
-    with pytest.raises(NotPrivate, match="others may write"):
-        private_folder(f"{tmp_path}/open/link/x")
-
-
-@as_root
-def test_another_s_link_in_a_sticky_folder_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o1777)
-    (tmp_path / "ours").mkdir()
-    (tmp_path / "reput-0").symlink_to("ours")
-    os.lchown(tmp_path / "reput-0", NOBODY, NOBODY)
-    with pytest.raises(NotPrivate, match="belongs to user"):
-        private_folder(f"{tmp_path}/reput-0/kernels")
 
 
 @pytest.mark.long

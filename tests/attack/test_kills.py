@@ -2,15 +2,10 @@
 again), or an error and nothing left (on this machine, where whoever killed one had a reason)."""
 
 import json
-import os
 import random
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +16,12 @@ from reput.jobs.engines.engine import Engine, EngineFailed
 from reput.store_format.files.s3 import S3Storage
 from reput.store_format.files.webhdfs import WebHdfsStorage
 from tests import golden_stores
-from tests.attack.killing import GOLDEN, ROOT, STAGES, Killing, check, in_cluster, job
+from tests.attack.killing import GOLDEN, STAGES, Killing, check, in_cluster, job
 from tests.built import Built
 from tests.in_process import Session
 from tests.jobs.repository.backing import catalogue, content, log_of, run, store, whole_log
-from tests.processes import tree
-from tests.rocketmq.judge import difference
 from tests.seeds import seeds
 from tests.store_format.files import battery, hdfs_cluster, s3_server
-from tests.trees import held
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,68 +72,6 @@ def test_an_executor_is_killed_in_each_stage_on_hdfs(tmp_path: Path) -> None:
         url = f"webhdfs://{cluster.http}/kills"
         battery.upload(golden_stores.unpack(GOLDEN).input, WebHdfsStorage(), f"{url}/store")
         in_cluster(OF_OBJECTS, tmp_path, url=url)
-
-
-FULL = """
-import json, sys
-from pathlib import Path
-
-from tests.built import write_log
-from tests.logs.small import SETTINGS, messages
-from tests.in_process import run
-from tests.logs.encoder import build_log
-from tests.trees import contents
-store, disk = Path(sys.argv[1]), Path(sys.argv[2])
-output = disk / "output"
-def rebuild(count, **more):
-    run(str(write_log(store / str(count), build_log(messages(count), 4096))), str(output),
-        rocketmq="5.3.3", settings=SETTINGS, **more)
-rebuild(30)
-old, said = contents(output), []
-import errno
-for room in range(0, 400, 7):
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            pass
-    size = ballast.stat().st_size
-    with ballast.open("r+b") as file:
-        file.truncate(max(size - room * 4096, 0))
-    try:
-        rebuild(90 + room, replace=True)
-        new = contents(output)
-        assert new != old, "nothing was published"
-        said.append("done")
-        break
-    except OSError as error:
-        assert error.errno == errno.ENOSPC, error
-        assert contents(output) == old
-        assert sorted(p.name for p in disk.iterdir()) == ["ballast", "output"]
-        said.append("full")
-assert sorted(p.name for p in disk.iterdir()) == ["ballast", "output"]
-print(json.dumps(said))
-"""
-
-
-def test_a_full_disk(tmp_path: Path) -> None:
-    """A tmpfs of 4 MB with less and less ballast in it, in a mount namespace of our own."""
-    unshare = shutil.which("unshare")
-    if unshare is None or subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode:
-        pytest.skip("no unshare, or no user namespaces: nothing can be mounted here")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    done = subprocess.run([unshare, "-rm", "sh", "-c",
-                           'mount -t tmpfs -o size=4m none "$1" && exec "$2" -c "$3" "$4" "$1"',
-                           "sh", str(disk), sys.executable, FULL, str(tmp_path / "stores")],
-                          cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-                          capture_output=True, text=True, timeout=300)  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    said: list[Any] = json.loads(done.stdout.splitlines()[-1])
-    assert said.count("full") > 2
-    assert said[-1] == "done"
 
 
 # --- Backups, restores and forgets that are killed or stopped at drawn moments, two at once by
@@ -249,130 +179,3 @@ def restored_is(made: Path, log: bytes) -> None:
     raw = b"".join(path.read_bytes() for path in segments).rstrip(b"\0")
     begin = int(segments[0].name)
     assert raw == log[begin : begin + len(raw)]
-
-
-# --- Real processes killed at random: driver, JVM or a worker, in any command, on each engine in
-# turn.
-
-STORE = "small_all_5.3.3"
-# One of each kind: what replaces, changes or reads a store, on either engine; REPUT_KILLS: more.
-SEEDS = range(int(os.environ["REPUT_KILLS"])) if "REPUT_KILLS" in os.environ else (1, 6, 7, 8, 15)
-COMMANDS = ("rebuild", "replace", "verify", "check", "repair", "convert", "recover", "install",
-            "append", "dump")  # fmt: skip
-READ_ONLY = ("rebuild", "replace", "verify", "check", "repair", "convert", "dump")
-ON_ENGINES = ("rebuild", "replace", "verify", "check", "repair", "convert", "recover")
-# Seconds into a command; later than its end is no kill, and counts as a run.
-LONGEST = {"local": 3.0, "spark": 12.0}
-WITHOUT_SPARK = {"install": 1.5, "dump": 1.5}
-LINE = json.dumps({"topic": "Killed", "body": "x" * 200, "keys": "k"}) + "\n"
-
-
-def _words() -> list[str]:
-    golden = golden_stores.unpack(STORE)
-    words = ["--rocketmq", golden.version]
-    for name, value in golden.settings.items():
-        words += ["--set", f"{name}={json.dumps(value).strip(chr(34))}"]
-    return words
-
-
-def _line(command: str, folder: Path) -> list[str]:
-    store, out = str(folder / "store"), str(folder / "out")
-    reported = _words()
-    return {
-        "rebuild": ["rebuild", store, "--output", out, *reported],
-        "replace": ["rebuild", store, "--output", out, "--replace", *reported],
-        "verify": ["verify", store, "--against", str(folder / "built"), *reported],
-        "check": ["check", store, *reported],
-        "repair": ["repair", store, "--output", out, *reported],
-        "convert": ["convert", store, "--output", out, *reported],
-        "recover": ["recover", store, "--yes", *reported],
-        "install": ["install", str(folder / "built"), store, "--yes"],
-        "append": ["append", "--yes", store, "--from", str(folder / "lines.jsonl"), *reported],
-        "dump": ["dump", str(folder / "store" / "commitlog" / ("0" * 20)), "--json"],
-    }[command]
-
-
-def _start(words: list[str], temporary: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "reput", *words], cwd=ROOT, stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE, start_new_session=True,
-        env={**os.environ, "TMPDIR": str(temporary)})  # fmt: skip
-
-
-def _done(words: list[str], temporary: Path) -> None:
-    run = _start(words, temporary)
-    _, said = run.communicate(timeout=300)
-    assert run.returncode == 0, f"{words[0]}: {run.returncode}: {said.decode()[-2000:]}"
-
-
-def _kill_one(process: subprocess.Popen[bytes], chance: random.Random) -> None:
-    """SIGKILL to the driver or to one of what it started; then let the rest come to its end."""
-    chosen = chance.choice(list(tree(process.pid)))
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.kill(chosen, signal.SIGKILL)
-
-
-def _prepared(folder: Path) -> Path:
-    """A store, a set built from it, lines to append, and a folder for temporary files."""
-    golden = golden_stores.unpack(STORE)
-    shutil.copytree(golden.input, folder / "store")
-    (folder / "lines.jsonl").write_text(LINE * 20_000)
-    temporary = folder / "tmp"
-    temporary.mkdir()
-    _done(["rebuild", str(folder / "store"), "--output", str(folder / "built"), *_words()],
-          temporary)  # fmt: skip
-    return temporary
-
-
-@pytest.mark.long
-@pytest.mark.spark
-@pytest.mark.explore
-@pytest.mark.parametrize("seed", seeds(SEEDS))
-def test_a_kill_at_random(seed: int, tmp_path: Path) -> None:
-    chance = random.Random(seed)
-    command = COMMANDS[seed % len(COMMANDS)]
-    engine = ("local", "spark")[seed // len(COMMANDS) % 2]
-    wait = chance.uniform(0.1, WITHOUT_SPARK.get(command, LONGEST[engine]))
-    print(f"seed {seed}: {command}, a kill after {wait:.2f} s")
-    temporary = _prepared(tmp_path)
-    store, out, built = tmp_path / "store", tmp_path / "out", tmp_path / "built"
-    if command == "replace":
-        shutil.copytree(built, out)
-    before = held(store)
-    on = ["--engine", engine] if command in ON_ENGINES else []
-    run = _start([*_line(command, tmp_path), *on], temporary)
-    time.sleep(wait)
-    _kill_one(run, chance)
-    try:
-        run.communicate(timeout=120)
-    finally:
-        for each in tree(run.pid) if run.poll() is None else ():
-            os.kill(each, signal.SIGKILL)
-    if command in READ_ONLY:
-        assert held(store) == before, f"seed {seed}: {command} changed its input"
-    if command in ("rebuild", "replace") and (out / "manifest.json").exists():
-        assert difference(out, built) is None, f"seed {seed}: half a set"
-    if command == "replace":
-        assert (out / "manifest.json").exists(), f"seed {seed}: neither the old set nor the new"
-    _again(command, tmp_path, run.returncode == 0, temporary)
-    if command in ("rebuild", "replace"):
-        assert difference(out, built) is None
-    for path in (store, out, built):
-        if path.exists():
-            _done(["clean", str(path), "--yes"], temporary)
-    # what an install has put aside stays, for its --undo
-    kept = {tmp_path / "store.reput-old"} if command == "install" else set()
-    left = [path for path in tmp_path.rglob("*") if ".reput-" in path.name and path not in kept]
-    left += list(temporary.glob("reput-*"))
-    assert not left, f"seed {seed}: {command} left {left}"
-
-
-def _again(command: str, folder: Path, ended: bool, temporary: Path) -> None:
-    """The same command again: done, unless the first one was and may not be done twice."""
-    if ended and command in ("rebuild", "repair", "convert", "install"):
-        return
-    if command == "append":
-        # what is said to have been appended was not reported: what is there must read whole
-        (folder / "lines.jsonl").write_text(LINE)
-    _done(_line(command, folder), temporary)

@@ -32,10 +32,9 @@ from reput.store_format.files import overlap
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Place
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.overlap import relation, where_mounted
+from reput.store_format.files.overlap import relation
 from tests.attack.worlds import LOGS, SETTINGS, World, everything, in_process, put, refused
 from tests.in_process import run
-from tests.processes import run_python
 
 WRITERS: dict[str, Callable[[World, str, bool], Any]] = {
     "rebuild": lambda world, output, replace: run(
@@ -116,14 +115,6 @@ def test_a_picture(world: World) -> None:
     inputs = tuple(inputs_of(Place(storage, str(world.store)), world.settings))
     refused(world, lambda path: NewFile(path, inputs).check())
     refused(world, lambda path: NewFile(path, inputs).write(b"svg"))
-    picture = NewFile(str(world.root / "work" / "log.svg"), inputs)
-    picture.check()
-    (world.root / "work" / "log.svg").write_text("mine")  # meanwhile
-    with pytest.raises(StoreError, match="is there already, and stays"):
-        picture.write(b"svg")
-    assert (world.root / "work" / "log.svg").read_text() == "mine"
-    with pytest.raises(StoreError, match="no such folder"):
-        NewFile(str(world.root / "none" / "log.svg"), inputs).check()
 
 
 @pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
@@ -143,20 +134,6 @@ def test_the_command_refuses_a_file_beside_before_it_begins(world, where, option
     assert main(["check", str(world.store), "--rocketmq", "5.3.3", option, path]) == 2
     assert f"{option} {path}: " in capsys.readouterr().err
     assert everything(world.root) == before
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("command", ["rebuild", "repair"])
-def test_real_processes(world: World, command: str) -> None:
-    """The commands as users type them, with a session of their own."""
-    words = [w for n, v in world.settings.items() for w in ("--set", f"{n}={v}")]
-    before = everything(world.root)
-    for name in ("the store", "its parent", "a link", "its log", "another folder of the log"):
-        done = run_python("-m", "reput", command, world.store, "--output", world.outputs()[name],
-                          "--replace", "--rocketmq", "5.3.3", *words)  # fmt: skip
-        assert done.returncode == 2, done.stderr
-        assert "which is read: nothing is written there" in done.stderr
-        assert everything(world.root) == before
 
 
 # --- What may be replaced: a set of ours that nobody has added to, and nothing else.
@@ -341,20 +318,6 @@ def test_a_store_within_what_a_killed_job_left_stays(world: World) -> None:
 
 
 # --- Where a path leads: mounts, binds, and what is not there yet.
-MOUNTS = r"""21 1 8:1 / / rw - ext4 /dev/sda1 rw
-30 21 8:1 /data/store /mnt/bound\040here rw - ext4 /dev/sda1 rw
-31 21 8:2 / /disk2 rw - ext4 /dev/sdb1 rw
-32 31 8:1 /data /disk2 rw - ext4 /dev/sda1 rw
-"""
-
-
-@pytest.mark.parametrize(("path", "place"), [
-    ("/", ("8:1", "/")), ("/data/store", ("8:1", "/data/store")),
-    ("/mnt/bound here", ("8:1", "/data/store/")), ("/mnt/bound here/x", ("8:1", "/data/store/x")),
-    ("/mnt/bound herex", ("8:1", "/mnt/bound herex")),
-    ("/disk2/store", ("8:1", "/data/store"))])  # fmt: skip
-def test_where_a_path_is_on_its_file_system(path: str, place: tuple[str, str]) -> None:
-    assert where_mounted(path, MOUNTS) == place
 
 
 _BOUND = """

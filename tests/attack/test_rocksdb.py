@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import re
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,11 +11,8 @@ from typing import Any
 import pytest
 import rocksdict
 
-from reput.jobs.catch_up import catch_up
 from reput.jobs.install import install_set
-from reput.jobs.opening.open_writer import open_writer
 from reput.jobs.rebuild import rebuild
-from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder
@@ -53,24 +45,6 @@ def test_a_rebuild_asks_the_log_alone(damage, store: Path, tmp_path) -> None:
     assert contents(store) == before
     install_set(str(store), str(tmp_path / "out"))
     assert rows(store / "consumequeue") == wanted
-
-
-@pytest.mark.parametrize("where", ["", "/consumequeue", "/consumequeue/new", "/.."])
-def test_nothing_is_written_into_the_store(where: str, store: Path) -> None:
-    before = contents(store.parent)
-    with pytest.raises(StoreError):
-        made(store, Path(f"{store}{where}"), replace=True)
-    assert contents(store.parent) == before
-
-
-def test_a_folder_with_anything_else_stays(store: Path, tmp_path: Path) -> None:
-    made(store, tmp_path / "out")
-    made(store, tmp_path / "out", replace=True)
-    (tmp_path / "out" / "consumequeue" / "notes.txt").write_text("mine")
-    before = contents(tmp_path / "out")
-    with pytest.raises(StoreError, match=r"notes\.txt"):
-        made(store, tmp_path / "out", replace=True)
-    assert contents(tmp_path / "out") == before
 
 
 def test_a_changed_table_and_a_set_of_another_store_are_not_installed(store, tmp_path) -> None:
@@ -161,94 +135,6 @@ def install_index(store: Path, output: Path) -> None:
     install_set(str(store), str(output))
 
 
-def _hold(folder: str, ready: Any) -> None:
-    options = rocksdict.Options(raw_mode=True)
-    families = rocksdict.Rdict.list_cf(folder, options)
-    opened = rocksdict.Rdict(folder, options, dict.fromkeys(families, options))
-    ready.set()
-    time.sleep(60)
-    opened.close()
-
-
-@pytest.fixture
-def held(store: Path) -> Iterator[Path]:
-    """The store while another process has its RocksDB open."""
-    spawn = multiprocessing.get_context("spawn")
-    ready = spawn.Event()
-    holder = spawn.Process(target=_hold, args=(f"{store}/consumequeue", ready))
-    holder.start()
-    try:
-        assert ready.wait(60)
-        yield store
-    finally:
-        holder.kill()
-        holder.join()
-
-
-def test_a_database_that_is_open_is_read_and_left_alone(held: Path, tmp_path: Path) -> None:
-    def there() -> dict[str, bytes]:
-        files = contents(held / "consumequeue")
-        files.pop("LOG")  # which RocksDB, as it has it open, writes to at any time
-        return files
-
-    before = there()
-    wanted = rows(held / "consumequeue")
-    made(held, tmp_path / "out")
-    assert rows(tmp_path / "out" / "consumequeue") == wanted
-    assert there() == before
-    with pytest.raises(StoreError, match=r"consumequeue/LOCK: .* has the RocksDB open"):
-        install_set(str(held), str(tmp_path / "out"))
-    assert there() == before
-
-
-def test_commands_that_do_not_change_it_refuse_in_one_line(store: Path, tmp_path: Path) -> None:
-    before, end = contents(store), made(store, tmp_path / "out").log_end
-    with pytest.raises(
-        StoreError, match=f"its queues hold the log up to {end:,}; a broker goes on"):  # fmt: skip
-        catch_up(str(store), rocketmq="5.3.3", dry_run=True)
-    commands: list[Callable[[], Any]] = [
-        lambda: catch_up(str(store), rocketmq="5.3.3"),
-        lambda: recover(Session(), str(store), rocketmq="5.3.3"),
-        lambda: open_writer(str(store), rocketmq="5.3.3")]  # fmt: skip
-    for command in commands:
-        with pytest.raises(StoreError, match="reput rebuild builds them") as said:
-            command()
-        assert "\n" not in str(said.value)
-    assert {k: v for k, v in contents(store).items() if k != "lock"} == before
-
-
-OF_CONFIG = "put back a copy of it, or move it away: then config/*.json counts"
-REMEDIES = {
-    "alone_5.3.3/consumequeue": "reput rebuild builds it from the log",
-    "index_5.5.1/rocksdbstore": "put back a copy of it, or move it away; reput rebuild builds an "
-    "index alone", "index_5.5.1/config/topics": OF_CONFIG, "v2_5.4.0/config/rdb": OF_CONFIG,
-    "single_5.5.0/config/metadata": OF_CONFIG}  # fmt: skip
-
-
-def read_whole(folder: Path) -> None:
-    with closing(open_database(Folder(LocalStorage(), str(folder)))) as database:
-        for family in database.families:
-            _ = list(database.rows(family))
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("where", REMEDIES)
-def test_it_is_said_what_is_wrong_where_and_what_to_do(where, damage, tmp_path) -> None:
-    name, _, below = where.partition("/")
-    folder = unpack(name, tmp_path)[0] / below
-    damage(folder)
-    before = contents(tmp_path)
-    with pytest.raises(RocksDBError) as said:
-        read_whole(folder)
-    text = str(said.value)
-    assert text.startswith(f"{folder}: the RocksDB cannot be read: ")
-    assert re.search(DAMAGES[damage], text), text
-    assert text.endswith(f": {REMEDIES[where]}")
-    assert len(text) - len(str(folder)) < 200
-    assert "\n" not in text
-    assert contents(tmp_path) == before
-
-
 @pytest.mark.parametrize("name", ["config/topics", "config/consumerOffsets", "config/metadata"])
 def test_nothing_is_installed_where_the_config_cannot_be_read(name: str, tmp_path: Path) -> None:
     of = "single_5.5.0" if name.endswith("metadata") else "alone_5.5.0"
@@ -261,45 +147,3 @@ def test_nothing_is_installed_where_the_config_cannot_be_read(name: str, tmp_pat
             RocksDBError, match=f"{name}: the RocksDB cannot be read: .* is missing"):  # fmt: skip
             install_set(str(store), str(tmp_path / "out"), dry_run)
         assert {k: v for k, v in contents(tmp_path).items() if k != "store/lock"} == before
-
-
-NO_ROOM = """
-import errno, subprocess, sys, tempfile
-from reput.jobs.install import install_set
-from reput.store_format.files.folder import Folder
-from reput.store_format.files.local import LocalStorage
-from reput.store_format.rocksdb.database import open_database
-
-store, output, full = sys.argv[1:]
-tempfile.tempdir, named = full, 0
-for kib in (4, 8, 12, 16, 20, 24):
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "none", full], check=True)
-    for work in (
-        lambda: open_database(Folder(LocalStorage(), store + "/config/subscriptionGroups")),
-        lambda: install_set(store, output, dry_run=True),
-    ):
-        try:
-            work()
-        except OSError as error:
-            assert error.errno == errno.ENOSPC, error
-            named += error.filename is not None
-assert named
-"""
-
-
-def test_no_room_for_temporary_files_is_no_damage(store: Path, tmp_path: Path) -> None:
-    made(store, tmp_path / "out", queues="files")
-    before = contents(store)
-    (full := tmp_path / "full").mkdir()
-    words = [sys.executable, "-c", NO_ROOM, str(store), str(tmp_path / "out"), str(full)]
-    if subprocess.run(["unshare", "-rm", "true"], check=False).returncode:
-        pytest.skip("this user may not mount anything")
-    subprocess.run(["unshare", "-rm", *words], check=True)
-    assert {k: v for k, v in contents(store).items() if k != "lock"} == before
-
-
-def test_without_the_library_one_line_says_what_to_install(store, tmp_path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "rocksdict", None)
-    with pytest.raises(StoreError, match=r'out: gets a RocksDB: pip install "reput\[rocksdb\]"'):
-        made(store, tmp_path / "out", queues="rocksdb")
-    assert not (tmp_path / "out").exists()

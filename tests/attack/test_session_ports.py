@@ -173,13 +173,3 @@ def test_no_secret_stands_in_a_list_of_processes(spark: "SparkSession") -> None:
     folder = Path(str(spark.conf.get("spark.local.dir")))
     assert not [p for p in folder.rglob("*") if p.is_file() and secret in p.read_bytes()]
     assert folder.stat().st_mode & 0o777 == 0o700
-
-
-@pytest.mark.parametrize("master", ["local[2]", "local[*,4]"])
-def test_sessions_of_ours_authenticate(master: str) -> None:
-    from reput.jobs.engines.session import local_settings
-
-    settings = local_settings(master, "/a/folder")
-    assert settings["spark.authenticate"] == "true"
-    assert settings["spark.python.unix.domain.socket.dir"] == "/a/folder"
-    assert settings["spark.driver.bindAddress"] == settings["spark.driver.host"] == "127.0.0.1"

@@ -6,34 +6,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from reput.jobs.engines import folders, signals
-from reput.jobs.engines.signals import Ended, Stopped, StopSignals, ended_first, ending_by_signals
+from reput.jobs.clean import clean
+from reput.jobs.engines import folders
 from reput.store_format.names import MANIFEST
 from tests.golden_stores import unpack
 from tests.processes import runs, tree, until
 
 SIZES = ("--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=16777216")
-
-
-@pytest.fixture(autouse=True)
-def as_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Signals have their usual effect, and end no session that other tests use.
-
-    A shell has what it starts in the background ignore SIGINT, and what is ignored stays so.
-    """
-    monkeypatch.setattr(signals, "_ended_first", [])
-    before = {number: signal.getsignal(number) for number in signals.SIGNALS}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -104,22 +88,6 @@ def test_a_signal_ends_processes_of_this_machine(tmp_path, temporary, number, mo
         assert (left / MANIFEST).is_file()
 
 
-def test_a_killed_worker_is_named(tmp_path: Path, temporary: Path) -> None:
-    process = start(tmp_path / "out", "local")
-    worker = wait_for_worker(process)
-    os.kill(worker, signal.SIGKILL)
-    processes = list(tree(process.pid))
-    said, errors = process.communicate(timeout=60)
-    if process.returncode == 0:
-        pytest.skip("its tasks were done before")
-    assert (process.returncode, said) == (3, "")
-    (line,) = without_progress(errors)
-    assert line.startswith("reput: error: a worker process was killed: ")
-    assert gone(processes)
-    assert list(temporary.iterdir()) == []
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_nothing_runs_on_when_a_command_is_killed(tmp_path: Path, temporary: Path) -> None:
     process = start(tmp_path / "out", "local")
     wait_for_worker(process)
@@ -132,17 +100,10 @@ def test_nothing_runs_on_when_a_command_is_killed(tmp_path: Path, temporary: Pat
     assert folders.remove_session_folder(str(left))
 
 
-def wait_for_worker(process: subprocess.Popen[str]) -> int:
-    """A worker of it: a child of the one that forks them."""
-    workers: list[int] = []
-
-    def any_there() -> bool:
-        below = list(tree(process.pid))
-        workers[:] = [pid for pid in below if parent(pid) not in (process.pid, parent(process.pid))]
-        return bool(workers)
-
-    wait_for(process, any_there)
-    return workers[0]
+def wait_for_worker(process: subprocess.Popen[str]) -> None:
+    """Until there is a child of the process that forks them."""
+    ours = process.pid, parent(process.pid)
+    wait_for(process, lambda: any(parent(pid) not in ours for pid in tree(process.pid)))
 
 
 def parent(process: int) -> int:
@@ -206,108 +167,10 @@ def test_the_next_session_removes_what_a_killed_one_left(tmp_path: Path, tempora
     assert not left.exists()
 
 
-def test_an_abandoned_folder_is_found_and_a_held_one_is_not(temporary: Path) -> None:
-    held, release = folders.make_session_folder()
-    left, let_go = folders.make_session_folder()
-    assert os.path.dirname(held) == os.path.dirname(left) == str(temporary)
-    assert Path(held).stat().st_mode & 0o777 == 0o700
-    (Path(left) / "blockmgr").mkdir()
-    let_go()
-    older = temporary / "reput-spark-abcd1234"  # of a release that held nothing
-    older.mkdir(mode=0o700)
-    others = temporary / "reput-spark-0123456789"
-    others.mkdir(mode=0o700)
-    if os.getuid() == 0:
-        os.chown(others, 65534, 65534)
-    else:
-        others.chmod(0o755)
-    linked = temporary / "reput-spark-9876543210"
-    linked.symlink_to(older)
-    ours = [p for p in folders.abandoned_session_folders() if p.startswith(str(temporary))]
-    assert ours == [left]
-    assert not folders.remove_session_folder(held)
-    assert folders.remove_session_folder(left)
-    assert not folders.remove_session_folder(str(others))
-    assert sorted(temporary.iterdir()) == sorted([Path(held), older, others, linked])
-    release()
-
-
 def test_clean_removes_folders_of_killed_sessions(temporary: Path, tmp_path: Path) -> None:
-    from reput.jobs.clean import clean
-
     left, let_go = folders.make_session_folder()
     let_go()
     assert left in clean(str(tmp_path), dry_run=True).sessions
     assert os.path.exists(left)
     clean(str(tmp_path))
     assert not os.path.exists(left)
-
-
-@pytest.mark.parametrize("name", ["with,comma", "x" * 60, "others"])
-def test_a_tmpdir_that_spark_cannot_have_is_not_taken(temporary, monkeypatch, name: str) -> None:
-    folder = temporary / name
-    folder.mkdir()
-    if name == "others":
-        folder.chmod(0o777)  # without the sticky bit: others rename what is ours
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    made, release = folders.make_session_folder()
-    assert os.path.dirname(made) == "/tmp"
-    assert list(folder.iterdir()) == []
-    release()
-    folders.remove_session_folder(made)
-
-
-def test_what_could_still_write_ends_first_and_no_failure_hides_the_signal() -> None:
-    order = []
-
-    def job() -> None:
-        with ending_by_signals(), ended_first(lambda: order.append("writers")):
-            try:
-                os.kill(os.getpid(), signal.SIGTERM)
-                time.sleep(5)
-            finally:
-                order.append("staging")
-
-    with pytest.raises(KeyboardInterrupt) as ended:
-        job()
-    assert order == ["writers", "staging"]
-    assert isinstance(ended.value, Ended)
-    assert ended.value.number == signal.SIGTERM
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-
-    def job() -> None:
-        with ending_by_signals():
-            try:
-                os.kill(os.getpid(), signal.SIGTERM)
-                time.sleep(5)
-            finally:  # as PySpark does, whose JVM has ended as well
-                raise ConnectionError("the JVM does not answer")
-
-    with pytest.raises(Ended, match="SIGTERM"):
-        job()
-
-
-def test_an_ignored_signal_stays_ignored() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with ending_by_signals():
-            os.kill(os.getpid(), signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with StopSignals() as stop:
-            os.kill(os.getpid(), signal.SIGHUP)
-            stop.check()
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_what_must_not_end_within_a_step_ends_between_two(number: signal.Signals) -> None:
-    with ending_by_signals(), StopSignals() as stop:
-        stop.check()
-        os.kill(os.getpid(), number)
-        with pytest.raises(Stopped, match=number.name) as stopped:
-            stop.check()
-    assert stopped.value.exit_code == 128 + number

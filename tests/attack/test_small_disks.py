@@ -110,9 +110,6 @@ def on_small_disk(name: str, stores: Path, top: Path) -> None:
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    unshare = shutil.which("unshare")
-    if unshare is None or subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode:
-        pytest.skip("no unshare, or no user namespaces: nothing can be mounted here")
     folder = tmp_path_factory.mktemp("stores")
     make(folder)
     return folder
@@ -120,6 +117,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_namespace(call: str, *words: str) -> str:
     """What a function of this module prints where it may mount."""
+    unshare = shutil.which("unshare")
+    if unshare is None or subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode:
+        pytest.skip("no unshare, or no user namespaces: nothing can be mounted here")
     script = "import sys; from pathlib import Path; from tests.attack import test_small_disks as t;"
     done = subprocess.run(["unshare", "-rm", sys.executable, "-c", f"{script} t.{call}", *words],
                           cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -151,40 +151,25 @@ def test_a_full_and_a_read_only_disk(name: str, stores: Path, tmp_path: Path) ->
 
 
 # --- Commands that change a store, while somebody has it: refused, by name, and nothing is changed.
-LEAVE_IT = (
-    "backup",
-    "restore",
-    "forget",
-    "convert",
-    "export",
-    "parquet",
-    "rebuild",
-    "repair",
-    "report",
-)  # as it is: they read a store
-
-
-@pytest.fixture(scope="module")
-def stores_twice(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stores")
-    make(folder)
-    return folder
+# These only read a store.
+LEAVE_IT = ("backup", "restore", "forget", "convert", "export", "parquet", "rebuild", "repair",
+            "report")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in WORKS if name not in LEAVE_IT])
-def test_a_second_one_at_once_is_refused(name: str, stores_twice: Path, tmp_path: Path) -> None:
+def test_a_second_one_at_once_is_refused(name: str, stores: Path, tmp_path: Path) -> None:
     for each in ("store", "behind"):
-        shutil.copytree(stores_twice / each, tmp_path / each)
+        shutil.copytree(stores / each, tmp_path / each)
     (tmp_path / "replica/commitlog").mkdir(parents=True)
     releases = [DiskFiles(str(tmp_path / each)).lock("lock") for each in (
         "store", "behind", "replica")]  # fmt: skip
     before = unlocked(tmp_path)
     try:
-        code, said = run(WORKS[name], stores_twice, tmp_path)
+        code, said = run(WORKS[name], stores, tmp_path)
     finally:
         for release in releases:
             release()
     assert code == 2
     assert "open already" in said or "holds its lock" in said, said
     assert unlocked(tmp_path) == before
-    assert run(WORKS[name], stores_twice, tmp_path)[0] == 0
+    assert run(WORKS[name], stores, tmp_path)[0] == 0

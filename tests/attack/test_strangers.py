@@ -17,7 +17,6 @@ from reput.jobs.check import check
 from reput.jobs.expire import expire
 from reput.jobs.export import export
 from reput.jobs.install import install_set, undo_install
-from reput.jobs.opening.held import refuse_what_is_no_store
 from reput.jobs.opening.questions import open_store
 from reput.jobs.rebuild import rebuild
 from reput.jobs.recover import recover
@@ -274,26 +273,6 @@ def test_what_would_change_a_linked_segment_refuses(store: Path, tmp_path: Path)
     assert (tmp_path / "disk2" / "moved").read_bytes() == content
 
 
-def test_a_folder_with_nothing_of_a_broker_is_no_store(tmp_path: Path) -> None:
-    for folder in ("commitlog", "index"):
-        (tmp_path / "x" / folder).mkdir(parents=True)
-        (tmp_path / "x" / folder / "mine").write_bytes(b"")
-        with pytest.raises(StoreError, match="not a file of a broker's; the folder is taken"):
-            refuse_what_is_no_store(str(tmp_path / "x"))
-        (tmp_path / "x" / folder / "mine").unlink()
-
-
-def test_a_file_that_hides_a_segment_is_not_passed_over(store: Path, tmp_path: Path) -> None:
-    written(store, 1000)
-    second = sorted((store / "commitlog").iterdir())[1]
-    second.rename(f"{second}.bak")
-    with pytest.raises(StoreError, match="which the log lacks"):
-        run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
-    report = _judged(store, check)
-    assert any("give" in each.todo for each in report.findings)
-    assert report.damage["left_out"] == [f"{second}.bak"]
-
-
 def test_an_empty_file_behind_all_segments_is_one_that_a_broker_removes(store: Path) -> None:
     """#3257, as 5.3.3 did; before 5.1.3 no broker starts with it."""
     (store / "commitlog/the-bad-empty-file").touch()
@@ -302,12 +281,6 @@ def test_an_empty_file_behind_all_segments_is_one_that_a_broker_removes(store: P
     assert any("a broker removes it" in line for line in report.warnings)
     report = check(Session(), str(store), rocketmq="4.9.7", settings=SETTINGS)  # type: ignore[arg-type]
     assert [each.todo[:7] for each in report.findings] == ["remove "]
-
-
-def test_a_store_without_its_index_folder_is_judged(store: Path) -> None:
-    shutil.rmtree(store / "index")
-    report = _judged(store, check)
-    assert {each.field for each in report.differences} == {"the file is missing"}
 
 
 def test_folders_with_names_of_files_are_passed_over(store: Path, tmp_path: Path) -> None:

@@ -1,8 +1,5 @@
 """Stores that outputs are tried on: a log in three places, and what is refused of it."""
 
-import hashlib
-import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,25 +9,15 @@ from tests.in_process import Session
 from tests.logs.encoder import build_log
 from tests.logs.small import SEGMENT, messages
 from tests.logs.small import SETTINGS as LOG_SETTINGS
+from tests.trees import held
 
 SETTINGS = {**LOG_SETTINGS, "mappedFileSizeConsumeQueue": "400"}
 LOGS = "storePathCommitLog"
 
 
-def everything(root: Path) -> dict[str, tuple[Any, ...]]:
+def everything(root: Path) -> dict[str, tuple[object, ...]]:
     """All below a folder: kind and mode, and a file's bytes or a link's goal."""
-    found: dict[str, tuple[Any, ...]] = {}
-    for folder, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            path = os.path.join(folder, name)
-            about = os.lstat(path)
-            content = ""
-            if stat.S_ISREG(about.st_mode):
-                content = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-            elif stat.S_ISLNK(about.st_mode):
-                content = os.readlink(path)
-            found[os.path.relpath(path, root)] = (about.st_mode, content)
-    return found
+    return {path: (mode, holds) for path, (mode, _, holds) in held(root).items()}
 
 
 class World:

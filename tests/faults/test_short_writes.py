@@ -22,8 +22,6 @@ from tests.built import write_log
 from tests.faults.failing import Writes, disk_writes
 from tests.in_process import run
 from tests.jobs.opening.writing import SETTINGS as STORE_SETTINGS
-from tests.jobs.recovering import crash
-from tests.jobs.recovering import run as recover
 from tests.logs.encoder import build_log
 from tests.logs.small import SETTINGS, messages
 from tests.trees import contents
@@ -120,50 +118,8 @@ class Install(Work):
         return contents(self.folder / "store")
 
 
-class Recover(Work):
-    def make(self) -> None:
-        store = store_of(self.folder / "store", 120)
-        with (store / "commitlog" / f"{0:020d}").open("r+b") as log:
-            log.seek(120 * 160)  # in the last records
-            log.write(b"torn" * 90)
-        shutil.rmtree(store / "consumequeue" / "T1")
-        crash(store)
-
-    def do(self) -> None:
-        assert recover(self.folder / "store", on_damage="truncate").done
-
-    def result(self) -> dict[str, bytes]:
-        """Where a run ended while it wrote zeros, the next keeps what was left then once more."""
-        there = contents(self.folder / "store")
-        for path in [path for path in there if re.fullmatch(r"reput-cut/\d+\.\d+", path)]:
-            again, first = there.pop(path), there[path.partition(".")[0]]
-            assert are_those_of_or_zero(again, first), path
-        return there
-
-    def check_failed(self) -> None:
-        """As after a crash: `abort` is there, and nothing of the log is lost."""
-        there = self.result()
-        assert "abort" in there
-        log, before = (files[f"commitlog/{0:020d}"] for files in (there, self.old))
-        if log != before:
-            (path,) = (path for path in there if path.startswith("reput-cut/"))
-            end = int(path.partition("/")[2])
-            assert log[:end] == before[:end]
-            assert there[path] == before[end:].rstrip(b"\0")
-            assert len(log) == len(before)
-            assert are_those_of_or_zero(log[end:], before[end:])  # as far as zeros were written
-        for path, content in there.items():  # a derived file is the old one or the new
-            if path.startswith(("consumequeue/", "index/")):
-                assert content in (self.old.get(path), self.new.get(path)), path
-
-
-def are_those_of_or_zero(some: bytes, others: bytes) -> bool:
-    """Whether each byte is the one that stands in `others` at its place, or zero."""
-    return all(one in (0, other) for one, other in zip(some, others[: len(some)], strict=True))
-
-
 WORKS: dict[str, Callable[[Path], Work]] = {"rebuild": Rebuild, "volume": RebuildOnVolume,
-                                            "install": Install, "recover": Recover}  # fmt: skip
+                                            "install": Install}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=WORKS)

@@ -217,7 +217,3 @@ def test_a_seed_that_fails_is_written_with_the_line_that_repeats_it(
     said = capsys.readouterr().out
     assert f"REPUT_SEED={seed} {words}" in said
     assert "1 skipped" in said
-
-
-def test_times() -> None:
-    assert [*map(budget.seconds, ["90s", "2h", "30m"])] == [90, 7200, 1800]

@@ -4,7 +4,6 @@ Standard library, hypothesis and the reference only: independent of `store_forma
 """
 
 from tests.logs.encoder import Message, build_log, encode, key_with_hash, properties
-from tests.logs.strategies import Log, logs, settings_for, versions
+from tests.logs.strategies import Log, logs
 
-__all__ = ["Log", "Message", "build_log", "encode", "key_with_hash", "logs", "properties",
-    "settings_for", "versions"]  # fmt: skip
+__all__ = ["Log", "Message", "build_log", "encode", "key_with_hash", "logs", "properties"]

@@ -44,10 +44,6 @@ class Log(NamedTuple):
         return f"Log(*pickle.loads(zlib.decompress(base64.b85decode({text!r}))))"
 
 
-def versions() -> st.SearchStrategy[str]:
-    return st.sampled_from(VERSIONS)
-
-
 def numbers_of(version: str) -> Version:
     major, minor, patch = version.partition("-")[0].split(".")
     return int(major), int(minor), int(patch)
@@ -159,7 +155,7 @@ def logs(draw: st.DrawFn, damage: bool = True, only_version: str | None = None) 
     With `damage`, some are cut, flipped or littered with stale records; without, every record of
     the log is whole, though RocketMQ may still refuse one (a DELAY that is no number).
     """
-    version = only_version or draw(versions())
+    version = only_version or draw(st.sampled_from(VERSIONS))
     settings = draw(settings_for(version))
     crc_property = settings.get("forceVerifyPropCRC", False)
     numbers = numbers_of(version)

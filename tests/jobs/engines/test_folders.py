@@ -81,10 +81,13 @@ def test_a_folder_is_ours_alone_and_in_use_until_it_is_let_go(parent: Path) -> N
     assert here(parent) == [folder]
 
 
-@pytest.mark.parametrize("name", ["with,comma", "n" * 40])
+@pytest.mark.parametrize("name", ["with,comma", "n" * 40, "others"])
 def test_a_parent_that_spark_cannot_take_is_passed_over(parent, name: str, monkeypatch) -> None:
-    """Spark parts its list of folders at commas, and a socket's path has 107 bytes at most."""
+    """Spark parts its list of folders at commas, and a socket's path has 107 bytes at most.
+
+    others: without the sticky bit they rename what is ours."""
     (parent / name).mkdir()
+    (parent / name).chmod(0o777 if name == "others" else 0o700)
     monkeypatch.setattr(tempfile, "tempdir", str(parent / name))
     folder, release = make_session_folder()
     release()

@@ -61,7 +61,9 @@ def test_a_local_master_has_its_cores_and_tries_a_task_again() -> None:
     assert cores == [1, 3, len(os.sched_getaffinity(0))]
     settings = local_settings("local[2]", "/f", over={"spark.ui.enabled": "true", "spark.x": "y"})
     assert (settings["spark.ui.enabled"], settings["spark.x"]) == ("true", "y")
-    assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert settings["spark.authenticate"] == "true"
+    assert settings["spark.python.unix.domain.socket.dir"] == "/f"
+    assert settings["spark.driver.bindAddress"] == settings["spark.driver.host"] == "127.0.0.1"
 
 
 @pytest.mark.spark

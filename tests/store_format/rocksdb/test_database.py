@@ -87,7 +87,7 @@ def test_tables_are_opened_on_local_disks_alone_and_a_full_disk_or_no_library_is
     assert module.is_local(ReadBy(ReadBy(LocalStorage())))  # type: ignore[arg-type]
     assert not module.is_local(ReadBy(MemoryStorage()))
     with pytest.raises(OSError, match="No space left") as caught:
-        module.refuse_full_disk(Exception(f"IO error: {os.strerror(28)}: While appending"), "/t")
+        module._error("s/db", Exception(f"IO error: {os.strerror(28)}: While appending"), "/t")
     assert (caught.value.errno, caught.value.filename) == (28, "/t")
     module.refuse_full_disk(Exception("Corruption"), "/t")
     monkeypatch.setitem(sys.modules, "rocksdict", None)

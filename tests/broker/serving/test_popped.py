@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from reput.broker.serving.handles import Infos, parse_handle, real_topic, retry_topics
 from reput.broker.serving.popped import (
     ILLEGAL,
     IN_FLIGHT,
@@ -93,21 +92,6 @@ def test_as_a_list_of_all_messages_would_say() -> None:
         assert waiting == set(truth)
         next_due = flight.next_due("g", "T")
         assert (next_due is not None and next_due <= now) == bool(due)
-
-
-def test_handles_and_topics_are_written_as_a_broker_writes_them() -> None:
-    assert retry_topics("T", "g") == ("%RETRY%g_T", "%RETRY%g+T")
-    assert [real_topic("T", "g", kind) for kind in "0123"] == [
-        "T", "%RETRY%g_T", "%RETRY%g+T", None]  # fmt: skip
-    infos = Infos()
-    infos.add("T", 3, 7, [7, 9])
-    infos.add("%RETRY%g_T", 0, 1, [1])
-    infos.add("%RETRY%g+T", 0, 2, [2])
-    assert ";".join(infos.starts) == "0 3 7;1 0 1;2 0 2"
-    assert ";".join(infos.positions) == "0 3 7,9;1 0 1;2 0 2"
-    assert parse_handle("1 2 3 999 0 b 4 5").in_order
-    with pytest.raises(Refused):
-        parse_handle("1 2 3 99999999999999999999")
 
 
 # --- Popped messages outlive the server as JSON, and wrong rows of it are left out.

@@ -166,22 +166,6 @@ def orders() -> Orders:
     return made
 
 
-@pytest.mark.parametrize(
-    ("attempt", "now", "until"),
-    [
-        (None, 1000, 1060),
-        ("second", 1059, 1060),
-        ("second", 1060, None),
-        ("first", 1000, None),  # the client repeats its request
-    ],
-)
-def test_a_queue_is_blocked_until_its_messages_are_visible_again(
-    orders: Orders, attempt: str | None, now: int, until: int | None
-) -> None:
-    assert orders.blocked_until(attempt, *QUEUE, now) == until
-    assert orders.blocked_until(attempt, "group", "topic", 4, now) is None
-
-
 def test_a_queue_in_order_is_another_requests_and_blocked_by_its_last_message() -> None:
     orders = Orders()
     orders.popped(None, *QUEUE, POPPED, INVISIBLE, POSITIONS)
@@ -205,22 +189,6 @@ def test_the_offset_goes_up_to_the_first_message_that_is_not_acknowledged(orders
         assert orders.blocked_until(None, *QUEUE, POPPED) == 1060
         assert orders.commit(*QUEUE, position, POPPED) == offset
     assert orders.blocked_until(None, *QUEUE, POPPED) is None
-
-
-def test_only_messages_that_are_left_block_each_by_its_own_time(orders: Orders) -> None:
-    orders.show_at(*QUEUE, 11, POPPED, 5000)
-    orders.show_at(*QUEUE, 14, POPPED + 1, 9000)  # popped at another time
-    orders.show_at(*QUEUE, 12, POPPED, 9000)
-    assert orders.blocked_until(None, *QUEUE, POPPED) == 5000
-    orders.commit(*QUEUE, 11, POPPED)
-    assert orders.blocked_until(None, *QUEUE, POPPED) == 1060
-
-
-def test_a_message_is_counted_each_time_it_is_given_again(orders: Orders) -> None:
-    again = orders.popped("second", *QUEUE, 2000, INVISIBLE, [11, 14, 15])
-    assert again.counts == {11: 1, 14: 1}
-    assert orders.popped("second", *QUEUE, 2000, INVISIBLE, [11, 14, 15]).counts == again.counts
-    assert orders.popped("third", *QUEUE, 3000, INVISIBLE, [14, 15, 16]).counts == {14: 2, 15: 1}
 
 
 def test_a_queue_is_forgotten_after_more_than_a_day(orders) -> None:

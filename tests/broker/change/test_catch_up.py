@@ -195,24 +195,6 @@ def test_a_kill_after_any_operation(share: int, checkpoint: Checkpoint | None, e
         assert not catching.left_behind(crash.files), where
 
 
-def test_a_kill_between_the_last_checkpoint_and_the_end_is_known_again() -> None:
-    """The checkpoint has changed by then, and `abort` is still there."""
-    log = written(40)
-    start = behind(log, record_ends(log)[20])
-    files = copy.deepcopy(start)
-    catching.catch_up(files, log)
-    ended = next(n for n, op in enumerate(files.ops) if (op.kind, op.path) == ("remove", ABORT))
-    checked = 0
-    for crash in crash_states(start, files.ops, 5, 0):
-        if crash.how == "killed" and ended - 2 <= crash.after <= ended + 1:
-            assert (ABORT in crash.files.names_of) == (crash.after <= ended)
-            catching.catch_up(crash.files, log)
-            assert catching.difference(crash.files, derive(*log)) is None
-            assert not catching.left_behind(crash.files)
-            checked += 1
-    assert checked == 4
-
-
 def test_the_log_and_abort_are_durable_before_a_queue_grows_and_the_end_is_in_the_end() -> None:
     log = written(20)
     start = behind(log, record_ends(log)[10])

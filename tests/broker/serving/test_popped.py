@@ -191,6 +191,14 @@ def test_the_offset_goes_up_to_the_first_message_that_is_not_acknowledged(orders
     assert orders.blocked_until(None, *QUEUE, POPPED) is None
 
 
+def test_a_repeated_request_counts_once_and_another_pops_time_stays(orders: Orders) -> None:
+    again = orders.popped("second", *QUEUE, 2000, INVISIBLE, [11, 14, 15])
+    assert again.counts == {11: 1, 14: 1}
+    assert orders.popped("second", *QUEUE, 2000, INVISIBLE, [11, 14, 15]).counts == again.counts
+    orders.show_at(*QUEUE, 14, 2001, 9000)  # popped at another time
+    assert orders.blocked_until(None, *QUEUE, 2000) == 2060
+
+
 def test_a_queue_is_forgotten_after_more_than_a_day(orders) -> None:
     orders.clean(POPPED + DAY)
     assert dict(orders.all()).keys() == {QUEUE}

@@ -40,8 +40,8 @@ COMMANDS = st.builds(
     st.none() | TEXTS.filter(bool), st.integers(0, (1 << 15) - 1),
     st.sampled_from([int(each) for each in Language]),
     st.sampled_from(remoting.Serialization))  # fmt: skip
-# The first frame of each code from either side, caught between RocketMQ's clients and a broker; by
-# capture.py, which was beside it up to reput's commit 4002fb19.
+# The first frame of each code from either side, caught between RocketMQ's clients and a broker by a
+# program that was beside it up to commit 4002fb19.
 CAUGHT = json.loads((Path(__file__).parent / "frames.json").read_text())
 
 

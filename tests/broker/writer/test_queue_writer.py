@@ -88,6 +88,19 @@ def test_a_file_has_its_length_at_each_kill_and_is_durable_after_a_sync(
     assert (lost.how, lost.files.tree()) == ("names only", files.tree())
 
 
+def test_what_a_queue_holds_already_is_not_appended_again() -> None:
+    files, puts = MemoryFiles(), in_order(0, 6)
+    writer(files).append([Q], runs(*puts[:3]))
+    queues = opened(files, 1000)
+    queues.append([Q], runs(*puts[:2]))
+    assert queues.states == {Q: QueueState(3, 130)}
+    queues.append([Q], runs(*puts[1:5]))
+    assert content(files) == {0: packed(*puts[:4]), FILE: packed(puts[4])}
+    queues.ignored = frozenset({Q})
+    queues.append([Q], runs(puts[5]))
+    assert queues.states[Q].position == 5
+
+
 def test_entries_of_records_from_the_cut_on_are_removed() -> None:
     for cut, left in [(1000, 6), (151, 6), (150, 5), (141, 5), (140, 4), (111, 2), (110, 1)]:
         files, puts = MemoryFiles(), in_order(0, 6)

@@ -1,12 +1,10 @@
 """Random groups and topics for the allocation strategies, and what RocketMQ's classes say.
 
-`python -m tests.broker.allocation_cases` has RocketMQ answer anew
-into `allocation.json` (needs Maven).
+`allocation.json` has what RocketMQ answered to the first sixty; test_filters.py asks it more.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,7 +19,6 @@ from reput.broker.serving.allotting import (
 )
 
 FILE = Path(__file__).parent / "allocation.json"
-RELEASES = ("4.9.7", "5.3.3", "5.5.0")
 _BROKERS = ("a", "broker-b", "r1@x", "r2@y", "r1@", "@r1", "r1@x@", "r1@x@y", "größe", "r3@z")
 _ROOMS = ("r1", "r2", "r3", "")
 
@@ -62,19 +59,3 @@ def ours(one: dict[str, Any]) -> list[list[Any]] | None:
     except CannotAllocate:
         return None
     return [list(queue) for queue in found]
-
-
-def main() -> None:
-    from tests.rocketmq.driver import Driver
-
-    cases = [case(seed) for seed in range(60)]
-    answers = []
-    for release in RELEASES:
-        with Driver(release) as driver:
-            answers.append(driver.ask("allocate", cases=cases)["answers"])
-    assert answers[0] == answers[1] == answers[2]
-    FILE.write_text("[\n" + ",\n".join(map(json.dumps, answers[0])) + "\n]\n", "utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -61,6 +61,16 @@ def judge_all(
     return seen
 
 
+def distinct(states: Iterable[Crash]) -> Iterator[Crash]:
+    """Those of which no earlier one has the same files."""
+    seen = set[str]()
+    for crash in states:
+        left = repr(sorted(crash.files.tree().items()))
+        if left not in seen:
+            seen.add(left)
+            yield crash
+
+
 class Writes:
     """The system's writes: `count` of them were asked for; the one of number `at` is short.
 

@@ -1,6 +1,5 @@
 """What expires, by RocketMQ's rules, and what is kept because somebody needs it."""
 
-import errno
 import json
 import os
 import shutil
@@ -22,7 +21,6 @@ from reput.jobs.expire import expire
 from reput.jobs.resolve_transactions import resolve_transactions
 from reput.store_format.faults import StoreError
 from reput.store_format.files.catalogue import Catalogue
-from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.files.runs import FORMAT
@@ -448,30 +446,6 @@ def test_nothing_goes_without_consent_or_from_a_store_in_use(store: Path) -> Non
     assert unlocked(store) == before
 
 
-@pytest.mark.parametrize("after", [0, 3, 20])
-def test_a_deletion_that_stops_anywhere_is_gone_on_with(after: int, tmp_path, monkeypatch) -> None:
-    """Files go the oldest first; what is left is a store, and the next run ends with the same."""
-    whole = a_store(tmp_path / "whole")
-    run(whole)
-    store = a_store(tmp_path / "store")
-    remove, done = DiskFiles.remove, []
-
-    def stops(self: DiskFiles, path: str) -> None:
-        if len(done) == after:
-            raise OSError(errno.EIO, "killed")
-        done.append(path)
-        remove(self, path)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(DiskFiles, "remove", stops)
-        with pytest.raises(OSError, match="killed"):
-            run(store)
-    starts = sorted(int(path.name) for path in (store / "commitlog").iterdir())
-    assert starts == list(range(starts[0], starts[-1] + 1, 262144))
-    run(store)
-    assert unlocked(store) == unlocked(whole)
-
-
 @pytest.mark.parametrize("now", [-(10**12), 0, NOW - 300 * HOUR])
 def test_a_clock_that_was_set_back_expires_nothing(store: Path, now: int) -> None:
     """Before the segments were written, before 1970: of any hour, by any length of time."""
@@ -479,31 +453,3 @@ def test_a_clock_that_was_set_back_expires_nothing(store: Path, now: int) -> Non
     assert not run(store, now=now).needed
     assert not run(store, now=now, any_hour=False).needed
     assert unlocked(store) == before
-
-
-def test_a_segment_that_was_written_before_a_clock_was_set_back_keeps_those_behind_it(
-    store: Path,
-) -> None:
-    """Its time lies ahead: a broker too ends there, however old those behind it look."""
-    path = sorted((store / "commitlog").iterdir())[3]
-    os.utime(path, ns=((NOW + HOUR) * 1_000_000,) * 2)
-    assert [each.path[-20:] for each in run(store).segments] == [
-        f"{number * 262144:020d}" for number in range(3)]  # fmt: skip
-    assert sorted((store / "commitlog").iterdir())[0] == path
-
-
-def test_what_waits_stays_by_any_clock(tmp_path: Path) -> None:
-    """Neither the machine's clock nor a broker's that jumped makes a message old or delivered."""
-    root, clock = tmp_path / "s", Clock(T0)
-    with writing(disk(root), clock) as writer:
-        pending = half(writer, "pending")
-        clock.now -= 400 * 24 * HOUR
-        due = writer.append(Message("Orders", b"late", 0, delay_level=2)).physical_offset
-        clock.now += 4000 * 24 * HOUR
-        for _ in range(6):
-            writer.append(Message("Orders", b"x" * 1500, 0))
-    for now in (1, T0, 1 << 41, 1 << 45):
-        for path in (root / "commitlog").iterdir():
-            os.utime(path, ns=(0, 0))
-        assert [place for place, _ in what_needs(root, now=now, used=lambda path: 0.9)] == [
-            pending, due]  # fmt: skip

@@ -1,13 +1,11 @@
 """The steps of a recovery: in which order they reach the disk."""
 
-import pytest
-
 from reput.broker.change.expire import CUT, StagedFile, apply
 from reput.broker.writer.recovery import LogRecovery
 from reput.store_format.dispatch.scan import scan_rules
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
-from tests.faults.memory_files import MemoryFiles, Op
+from tests.faults.memory_files import MemoryFiles
 from tests.logs import Message, build_log
 
 SEGMENT = 1024
@@ -75,20 +73,3 @@ def test_files_are_durable_before_their_names_and_what_is_cut_off_is_kept() -> N
     assert not any(content(files, "commitlog/00000000000000000000")[500:])
     kept = [path for path in files.names_of if path.startswith(f"{CUT}/")]
     assert any(b"stale" in content(files, path) for path in kept)
-
-
-@pytest.mark.parametrize("step", ["rename", "sync", "write"])
-def test_after_an_error_abort_is_still_there(step: str) -> None:
-    files, log = a_store()
-
-    def fails(op: Op) -> bool:
-        return op.kind == step and "abort" not in op.path
-
-    files.fail = fails
-    with pytest.raises(OSError, match=step):
-        recover(files, log, StagedFile("staging/1", QUEUE))
-    assert files.exists("abort")
-    assert content(files, "checkpoint") == b"old"
-    files.fail = lambda op: False
-    recover(files, log, *([StagedFile("staging/1", QUEUE)] if files.exists("staging/1") else []))
-    assert (content(files, QUEUE), content(files, "checkpoint")) == (b"new", b"new")

@@ -58,16 +58,6 @@ def test_queues_that_get_entries_are_named_and_others_left_out_or_refused() -> N
         assert found(log_with([("TB", LAST_OFFSET)])).queues == {B}
 
 
-def test_a_queue_that_has_lost_its_last_entries_is_refused() -> None:
-    """TB has one of three entries, and its next record is the fourth."""
-    position = after(6, a=QueueEnd(3, 5 * SIZE), b=QueueEnd(1, 2 * SIZE))
-    with pytest.raises(StoreError, match=f"TB/0: ends before its record at .* {3 * SIZE}, which"):
-        found(in_turns(8), position)
-    assert found(in_turns(7), position).queues == {A}  # nothing new goes behind the loss
-    log = log_with([("TB", 0), ("TB", 5), ("TB", 7)])
-    assert found(log, after(2, b=QueueEnd(6, 2 * SIZE))).queues == {B}
-
-
 def test_a_queue_that_is_missing_is_told_unless_its_topic_was_deleted() -> None:
     for topics, told in [(None, lacking(SIZE, 2, DELETED)), (["TA", "TB"], lacking(SIZE, 2)),
                          (["TA"], [])]:  # fmt: skip

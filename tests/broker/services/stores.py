@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from reput.store_format.fate.rows import gathered_delays
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.local import LocalStorage
-from reput.store_format.files.protocol import Bytes, Files
+from reput.store_format.files.protocol import Files
 from reput.store_format.message.ids import UniqueIds
 from reput.store_format.message.message import HALF_TOPIC, Message, parse_properties
 from reput.store_format.notes import Notes
@@ -94,16 +93,6 @@ def properties_in(files: Files, topic: str = "Orders", queue_id: int = 1) -> lis
 def disk(root: Path) -> DiskFiles:
     root.mkdir(exist_ok=True)
     return DiskFiles(str(root))
-
-
-def duplicate(files: MemoryFiles) -> MemoryFiles:
-    again = copy.deepcopy(files)
-    again.locked = False
-    again.ops = []
-    return again
-
-
-__all__ = ["Bytes", "Clock"]
 
 
 def half(writer: CommitLogWriter, key: str, checks: int = 0, topic: str = HALF_TOPIC,

@@ -6,14 +6,7 @@ import pytest
 
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.record import Record
-from reput.store_format.message.message import (
-    HALF_TOPIC,
-    OP_TOPIC,
-    SCHEDULE_TOPIC,
-    Message,
-    parse_properties,
-)
-from reput.store_format.message.refusals import NotPrepared, TopicForbidden
+from reput.store_format.message.message import OP_TOPIC, SCHEDULE_TOPIC, Message, parse_properties
 from tests import golden_stores
 from tests.broker.services.preparing import Transactions
 from tests.broker.writer.stores import as_message, open_writer, stored_records
@@ -32,21 +25,6 @@ def only_place_differs(one: Record, other: Record) -> bool:
 
 def last_record(root: Path) -> Record:
     return list(stored_records(root / "commitlog"))[-1]
-
-
-def test_a_half_message_is_the_brokers(broker_records: list[Record], tmp_path: Path) -> None:
-    halves = [r for r in broker_records if r.topic == HALF_TOPIC]
-    assert len(halves) > 10
-    for number, half in enumerate(halves[:10]):
-        properties = parse_properties(half.properties)
-        topic, queue = properties.pop("REAL_TOPIC"), int(properties.pop("REAL_QID"))
-        for made in ("TRAN_MSG", "__transactionId__"):
-            del properties[made]
-        message = as_message(half)
-        message.topic, message.queue_id, message.properties = topic, queue, properties
-        with open_writer(tmp_path / str(number), mappedFileSizeCommitLog=1 << 20) as writer:
-            Transactions(writer).prepare(message, properties["PGROUP"])
-        assert only_place_differs(last_record(tmp_path / str(number)), half)
 
 
 def test_a_commit_is_the_brokers(broker_records: list[Record], tmp_path: Path) -> None:
@@ -87,14 +65,3 @@ def test_a_delayed_message_is_the_brokers(broker_records: list[Record], tmp_path
         writer.append(Message("T", b"", delay_level=9))
     assert last_record(tmp_path).queue_id == 1
     assert parse_properties(last_record(tmp_path).properties)["DELAY"] == "2"
-
-
-def test_only_a_half_message_can_be_ended(tmp_path: Path) -> None:
-    with open_writer(tmp_path) as writer:
-        transactions = Transactions(writer)
-        plain = writer.append(Message("T", b"x"))
-        for offset in (plain.physical_offset, 1, writer.log.end, -1, 1 << 40):
-            with pytest.raises(NotPrepared):
-                transactions.commit(offset)
-        with pytest.raises(TopicForbidden):
-            transactions.prepare(Message(HALF_TOPIC, b""))

@@ -152,22 +152,6 @@ def lock(asked_lock: Asked, client: str, *queues: Any, group: str = "g") -> Any:
     return said(asked_lock.ask(RequestCode.LOCK_BATCH_MQ, 1, body))["lockOKMQSet"]
 
 
-def unlock(asked_lock: Asked, client: str, *queues: Any) -> int:
-    body = {"consumerGroup": "g", "clientId": client, "mqSet": list(queues)}
-    return asked_lock.ask(RequestCode.UNLOCK_BATCH_MQ, 1, body).code
-
-
-def test_queues_are_one_clients_until_it_unlocks_them_or_a_minute_is_over(asked_lock) -> None:
-    assert lock(asked_lock, "one", queue(0), queue(1)) == [queue(0), queue(1)]
-    assert lock(asked_lock, "two", queue(0)) == []
-    assert unlock(asked_lock, "two", queue(0)) == ResponseCode.SUCCESS
-    assert lock(asked_lock, "two", queue(0)) == []
-    assert unlock(asked_lock, "one", queue(0)) == ResponseCode.SUCCESS
-    assert lock(asked_lock, "two", queue(0), queue(1)) == [queue(0)]
-    asked_lock.now += 60_001
-    assert lock(asked_lock, "two", queue(1)) == [queue(1)]
-
-
 def test_what_is_no_request_to_lock_is_refused_and_names_are_short(asked_lock: Asked) -> None:
     for body in [
         b"", b"[]", b"null", b"{}", b"[" * 100_000, b'{"consumerGroup":"g","clientId":"c"}',

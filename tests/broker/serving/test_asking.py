@@ -5,7 +5,6 @@ import json
 import pytest
 
 from reput.broker.serving import handlers
-from reput.broker.serving import store as topics
 from reput.broker.serving.asking import queue_offsets
 from reput.broker.serving.broker import Answer, Caller
 from reput.broker.wire.codes import Entries, Language, RequestCode, ResponseCode, fastjson
@@ -100,28 +99,15 @@ def committed(asked: Asked, group: str) -> list[int]:
     return [asked.broker.offsets.query(group, TOPIC, queue) for queue in range(4)]
 
 
-def test_offsets_are_reset_by_the_server_and_the_next_pull_is_reported(asked: Asked) -> None:
-    """resetOffsetInner, from 5.2.0 on."""
-    assert reset(asked, "unheard").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-    assert reset(asked, GROUP, topic="none").code == ResponseCode.TOPIC_NOT_EXIST
-    ends = [asked.broker.store.queue(TOPIC, n).maximum for n in range(4)]  # type: ignore[union-attr]
-    assert reset(asked, GROUP, timestamp=-1).code == ResponseCode.SUCCESS
-    assert committed(asked, GROUP) == ends
+def test_the_next_pull_of_a_queue_that_was_reset_is_told_where_to_go_on(asked: Asked) -> None:
+    """resetOffsetInner, from 5.2.0 on; the limits of a reset are in test_group_requests.py."""
     answer = reset(asked, GROUP, timestamp=0)
     assert [offset for _, offset in queue_offsets(answer.body).pairs] == [0, 0, 0, 0]
-    late = asked.ask(RequestCode.UPDATE_CONSUMER_OFFSET, 1, consumerGroup=GROUP, topic=TOPIC,
-                     queueId=0, commitOffset=5)  # fmt: skip
-    assert (late.code, late.remark) == (0, "Offset has been previously reset")
     reported = pulled(asked, 9)
     assert (reported.code, reported.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
     assert reported.fields["nextBeginOffset"] == "0"
     assert committed(asked, GROUP) == [0, 0, 0, 0]  # what the pull said of itself does not count
     assert pulled(asked, 9).code == ResponseCode.SUCCESS  # it was reported once
-    assert reset(asked, GROUP, timestamp=0).code == ResponseCode.SUCCESS
-    assert reset(asked, GROUP, queueId=2, offset=7).code == ResponseCode.SUCCESS
-    assert committed(asked, GROUP) == [0, 0, 7, 0]
-    for wrong in ({"queueId": 2, "offset": ends[2] + 2}, {"queueId": 4}):
-        assert reset(asked, GROUP, **wrong).code == ResponseCode.SYSTEM_ERROR
 
 
 def pulled(asked: Asked, position: int) -> Answer:
@@ -130,34 +116,18 @@ def pulled(asked: Asked, position: int) -> Answer:
                      commitOffset=99, subscription="*", suspendTimeoutMillis=0)  # fmt: skip
 
 
-def test_before_5_2_the_groups_clients_are_reported() -> None:
+def test_a_client_in_cpp_is_told_of_a_reset_by_a_list() -> None:
+    """Before 5.2.0, when the group's clients reset themselves."""
     asked = Asked(opened(release="4.9.7"))
-    assert reset(asked, "unheard").code == ResponseCode.SYSTEM_ERROR
     for queue in range(4):
         asked.broker.offsets.commit("g", TOPIC, queue, 9)
-    assert reset(asked, "g").code == ResponseCode.CONSUMER_NOT_ONLINE
     asked.heartbeat(7, "g", TOPIC)
-    asked.broker.outbox.clear()
-    answer = reset(asked, "g", timestamp=-1, isForce="false")  # none further than it stands
-    assert [offset for _, offset in queue_offsets(answer.body).pairs] == [9] * 4
-    answer = reset(asked, "g", timestamp=-1)
-    assert answer.code == ResponseCode.SUCCESS
-    connection, note = asked.broker.outbox[-1]
-    assert (connection, note.code) == (7, RequestCode.RESET_CONSUMER_CLIENT_OFFSET)
-    assert note.body == answer.body
-    assert committed(asked, "g") == [9] * 4  # its clients commit what they were reported
     fields = {"topic": TOPIC, "group": "g", "timestamp": "0", "isForce": "true"}
     cpp = request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, 1, **fields)
     caller = Caller(1, "10.0.0.1:5000", LISTENING, asked.now)
     handlers.answer(asked.broker, cpp._replace(language=Language.CPP), caller)
     reported = json.loads(asked.broker.outbox[-1][1].body or b"")["offsetTable"]
     assert [(each["queueId"], each["offset"]) for each in reported] == [(n, 0) for n in range(4)]
-
-
-def test_a_topic_of_too_many_queues_keeps_nobody_waiting() -> None:
-    reported = {"readQueueNums": (1 << 31) - 1, "writeQueueNums": (1 << 31) - 1}
-    found = topics.served_topics({"T": reported}, {})["T"]
-    assert (found.read_queues, found.write_queues) == (1 << 16, 1 << 16)
 
 
 def test_questions_reach_the_consumer_by_its_connection() -> None:

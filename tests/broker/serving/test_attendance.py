@@ -135,22 +135,6 @@ def test_groups_and_producers_of_illegal_names_are_passed_over(asked_heartbeats:
         255, asked_heartbeats.now, "10.0.0.1:5000")  # fmt: skip
 
 
-def test_subscriptions_may_be_left_out_once_they_are_known(asked_heartbeats: Asked) -> None:
-    """heartBeatV2: the answer says whether the client has to send them again."""
-
-    def changed(**more: Any) -> str:
-        return beat(asked_heartbeats, **more).fields["IS_SUB_CHANGE"]
-
-    without: dict[str, Any] = {"heartbeatFingerprint": 7, "withoutSub": True}
-    assert changed(**without) == "true"  # never heard of
-    assert changed(heartbeatFingerprint=7, consumerDataSet=subscribing()) == "false"
-    assert changed(**without) == "false"
-    assert list(asked_heartbeats.broker.consumers.groups["g"].subscriptions) == ["T"]
-    assert changed(heartbeatFingerprint=8, withoutSub=True) == "true"
-    assert changed(consumerDataSet=subscribing()) == "true"  # an old client's, without fingerprint
-    assert beat(asked_heartbeats).fields["IS_SUPPORT_HEART_BEAT_V2"] == "true"
-
-
 def test_a_client_leaves_the_groups_that_it_names(asked_heartbeats: Asked) -> None:
     beat(asked_heartbeats, producerDataSet=[{"groupName": "p"}])
     code = RequestCode.UNREGISTER_CLIENT

@@ -9,7 +9,6 @@ from reput.broker.serving.broker import Broker, Caller, flag, found, number, tex
 from reput.broker.serving.clients import EXPIRY
 from reput.broker.serving.popped import CheckPoint, InFlight
 from reput.broker.wire.codes import Refused, RequestCode, ResponseCode
-from tests.broker.serving.served import message, served
 from tests.jobs.sockets.asked import Asked
 from tests.jobs.sockets.asking import request
 
@@ -107,16 +106,11 @@ def test_a_number_is_a_long_and_a_flag_what_parse_boolean_takes() -> None:
 
 
 # --- All that would write is refused in a broker's words, but for the topic that a Proxy needs.
-@pytest.fixture(scope="module")
-def asked_write(tmp_path_factory: pytest.TempPathFactory) -> Asked:
-    return served(tmp_path_factory.mktemp("store"), [message(0)])
-
-
-def test_what_would_write_is_refused_by_its_name(asked_write: Asked) -> None:
+def test_what_would_write_is_refused_by_its_name(store: Asked) -> None:
     for code in [
         RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
         RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_REPLY_MESSAGE_V2]:  # fmt: skip
-        answer = asked_write.ask(code, 1, b"body")
+        answer = store.ask(code, 1, b"body")
         assert answer.code == ResponseCode.NO_PERMISSION
         assert answer.remark == ("the broker[127.0.0.1:9876] sending message is forbidden: "
                                  "reput serves this store to be read only")  # fmt: skip
@@ -124,26 +118,24 @@ def test_what_would_write_is_refused_by_its_name(asked_write: Asked) -> None:
                  RequestCode.UPDATE_BROKER_CONFIG, RequestCode.REGISTER_BROKER,
                  RequestCode.UNREGISTER_BROKER, RequestCode.DELETE_EXPIRED_COMMITLOG,
                  RequestCode.AUTH_CREATE_USER]:  # fmt: skip
-        answer = asked_write.ask(code, 1, brokerId=0)
+        answer = store.ask(code, 1, brokerId=0)
         assert answer.code == ResponseCode.NO_PERMISSION
         assert str(answer.remark).startswith(f"{code.name} would change the store")
 
 
 def test_only_a_proxys_own_topic_is_made_in_memory_and_not_more_than_some(
-    asked_write: Asked, monkeypatch: pytest.MonkeyPatch
+    store: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, made in [
         ("DefaultHeartBeatSyncerTopic", True), ("HeartBeatSyncerTopic", True), ("T2", False),
         ("HeartBeatSyncerTopic2", False), ("a b HeartBeatSyncerTopic", False),
         ("x" * 236 + "HeartBeatSyncerTopic", False)]:  # fmt: skip
-        answer = asked_write.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, 1, topic=name)
+        answer = store.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, 1, topic=name)
         assert (answer.code == ResponseCode.SUCCESS) is made
-        assert (name in asked_write.broker.store.topics) is made
+        assert (name in store.broker.store.topics) is made
     code = RequestCode.UPDATE_AND_CREATE_TOPIC
-    asked_write.ask(code, 1, topic="oneHeartBeatSyncerTopic")
-    there = sum(name.endswith("HeartBeatSyncerTopic") for name in asked_write.broker.store.topics)
+    store.ask(code, 1, topic="oneHeartBeatSyncerTopic")
+    there = sum(name.endswith("HeartBeatSyncerTopic") for name in store.broker.store.topics)
     monkeypatch.setattr(broker, "_MOST_MADE", there)
-    assert (
-        asked_write.ask(code, 1, topic="twoHeartBeatSyncerTopic").code == ResponseCode.NO_PERMISSION
-    )
-    assert asked_write.ask(code, 1, topic="oneHeartBeatSyncerTopic").code == ResponseCode.SUCCESS
+    assert store.ask(code, 1, topic="twoHeartBeatSyncerTopic").code == ResponseCode.NO_PERMISSION
+    assert store.ask(code, 1, topic="oneHeartBeatSyncerTopic").code == ResponseCode.SUCCESS

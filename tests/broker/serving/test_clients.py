@@ -33,52 +33,32 @@ class Known(clients.Consumers):
         return [connection for connection, _ in self.told]
 
 
-def test_members_come_are_told_and_are_forgotten() -> None:
-    known, t, u = Known(), clients.Subscription("T", "*"), clients.Subscription("U", "*")
-    assert known.beat(1, "g", t) == [1]
-    assert known.beat(2, "g", t) == [1, 2]
-    assert known.beat(2, "g", t._replace(text="A", version=1)) == []
-    assert known.beat(1, "g", t, u) == [1, 2]
-    assert known.beat(1, "g", u) == [1, 2]
-    assert known.beat(1, "g", keep=True) == []
-    assert known.beat(3, "all", t, model="BROADCASTING") == []
+def test_who_produces_or_reads_elsewhere_is_known_until_it_goes() -> None:
+    """Members that come and go: tests/jobs/sockets/test_groups.py."""
+    known = Known()
+    known.beat(1, "g", clients.Subscription("T", "*"))
     known.told.clear()
     known.leave("g", 9)
     known.leave("h", 1)
     assert known.told == []
-    known.leave("g", 1)
-    assert known.told == [(2, "g")]
-    known = Known()
-    known.beat(1, "g", clients.Subscription("T", "*"))
-    known.produce("p", 1, clients.Client("c1", 0, 0, 0))
-    known.produce("p", 2, clients.Client("c2", 0, 0, 0))
+    for client in (1, 2):
+        known.produce("p", client, clients.Client(f"c{client}", 0, 0, client))
     assert known.elsewhere("g", "U")
     assert not known.elsewhere("g", "T")
     known.disconnect(1, 0)
     assert known.groups == {}
     assert not known.elsewhere("g", "U")
     assert list(known.producers["p"]) == [2]
-    known.stop_producing("p", 2)
-    assert known.producers == {}
-    known = Known()
-    known.beat(1, "g", heard=10)
-    known.beat(2, "g", heard=11)
-    known.produce("p", 1, clients.Client("c1", 0, 0, 11))
-    known.expire(clients.EXPIRY + 10)
-    assert list(known.groups["g"].clients) == [1, 2]
-    known.expire(clients.EXPIRY + 11)
-    assert list(known.groups["g"].clients) == [2]
+    known.expire(clients.EXPIRY + 2)
+    assert list(known.producers["p"]) == [2]
+    known.expire(clients.EXPIRY + 3)
     assert known.producers == {}  # its connection is taken as closed
     # ConsumerGroupInfo.updateSubscription: `getSubVersion() > old.getSubVersion()`.
     for version, kept in [(4, "old"), (5, "old"), (6, "new")]:
         known = Known()
-        known.beat(1, "g", clients.Subscription("T", "old", version=5), clients.Subscription(
-            "U", "*"))  # fmt: skip
+        known.beat(1, "g", clients.Subscription("T", "old", version=5))
         known.beat(1, "g", clients.Subscription("T", "new", version=version))
-        there = known.groups["g"].subscriptions
-        assert {topic: each.text for topic, each in there.items()} == {"T": kept}
-        known.beat(2, "g", keep=True)
-        assert list(known.groups["g"].subscriptions) == ["T"]
+        assert known.groups["g"].subscriptions["T"].text == kept
 
 
 def test_members_of_all_groups_are_bounded_and_leave_room_as_they_go(monkeypatch) -> None:
@@ -184,33 +164,3 @@ def test_each_span_begins_at_the_first_tick_within_it() -> None:
         given.tick(n * 1000)
     assert given.rates(1_999_000) == [0.0, 0.0, 0.0]
     assert len(given._past) == 601
-
-
-# --- Whether a group pulls or pops a topic: what was set, and PULL where nothing was.
-def test_a_group_pulls_unless_another_mode_was_set_and_all_are_told() -> None:
-    modes = clients.RequestModes()
-    assert modes.of("T", "g") == clients.RequestMode(clients.PULL, 0)
-    modes.put("T", "g", clients.RequestMode(clients.POP, 2))
-    modes.put("T", "g", clients.RequestMode(clients.POP, 3))
-    assert modes.of("T", "g") == (clients.POP, 3)
-    for topic, group in (("T", "h"), ("U", "g"), ("g", "T")):
-        assert modes.of(topic, group).mode == clients.PULL
-    modes = clients.RequestModes()
-    assert modes.table() == {}
-    for topic, group in (("T", "g"), ("T", "h"), ("U", "g")):
-        modes.put(topic, group, clients.RequestMode(clients.POP, 1))
-    table = modes.table()
-    assert {topic: list(groups) for topic, groups in table.items()} == {"T": ["g", "h"], "U": ["g"]}
-    assert table["T"]["h"] == {
-        "consumerGroup": "h", "mode": "POP", "popShareQueueNum": 1, "topic": "T"}  # fmt: skip
-
-
-def test_too_many_are_refused_and_known_ones_may_still_change(monkeypatch) -> None:
-    monkeypatch.setattr(clients, "_MOST", 1)
-    modes = clients.RequestModes()
-    modes.put("T", "g", clients.RequestMode(clients.POP))
-    with pytest.raises(Refused):
-        modes.put("T", "h", clients.RequestMode(clients.POP))
-    modes.put("T", "g", clients.RequestMode(clients.PULL))
-    assert modes.of("T", "g").mode == clients.PULL
-    assert modes.of("T", "h").mode == clients.PULL

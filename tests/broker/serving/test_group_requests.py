@@ -208,15 +208,6 @@ def test_a_queue_that_expired_never_is_in_memory_and_an_empty_one_up_to_5_0_0(
     assert not begins_in_memory(asked_offset.broker, queue)
 
 
-@pytest.mark.parametrize(("release", "begins"), [("5.0.0", True), ("5.1.0", False)])
-def test_a_queue_without_messages_is_up_to_5_0_0(
-    asked_offset: Asked, release: str, begins: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asked_offset.broker.store.opened, "profile", profile(release))
-    assert begins_in_memory(asked_offset.broker, None) is begins
-    assert (query(asked_offset, queueId=1).code == ResponseCode.SUCCESS) is begins
-
-
 @pytest.mark.parametrize(("more", "code"), [
     ({}, ResponseCode.SUCCESS), ({"queueId": 1}, ResponseCode.SUCCESS),
     ({"queueId": 2}, ResponseCode.INVALID_PARAMETER),
@@ -231,14 +222,6 @@ def test_a_commit_is_of_a_known_group_and_a_queue(asked_offset, more, code) -> N
     assert not asked_offset.broker.groups.has("unheard")
     done = asked_offset.broker.offsets.query("g", "T", int(more.get("queueId", 0))) == 9
     assert done is (code == ResponseCode.SUCCESS)
-
-
-def test_before_5_3_0_an_unknown_group_commits_too(asked_offset: Asked, monkeypatch) -> None:
-    monkeypatch.setattr(asked_offset.broker.store.opened, "profile", profile("5.2.0"))
-    assert commit(asked_offset, "unheard").code == ResponseCode.SUCCESS
-    assert commit(asked_offset, "a b").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-    monkeypatch.setattr(groups, "MOST_QUEUES", 1)
-    assert commit(asked_offset, "another").code == ResponseCode.SYSTEM_ERROR
 
 
 def test_a_commit_does_not_undo_a_reset_and_slaves_get_all(asked_offset: Asked) -> None:

@@ -8,15 +8,15 @@ from reput.broker.serving.handlers import HANDLERS, answer, reply
 from reput.broker.wire.codes import Language, RequestCode, ResponseCode
 from reput.broker.wire.remoting import RESPONSE_BIT, Command, Serialization
 from reput.store_format.faults import StoreError
-from tests.broker.serving.served import message, served
+from tests.jobs.sockets.asked import Asked
 from tests.jobs.sockets.asking import request
 
 CALLER = Caller(1, "10.0.0.1:5000", "127.0.0.1:9876", 5)
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Broker:
-    return served(tmp_path_factory.mktemp("store"), [message(0)]).broker
+@pytest.fixture
+def broker(store: Asked) -> Broker:
+    return store.broker
 
 
 def test_each_request_is_answered_or_not_supported(broker: Broker) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from reput.broker.serving.handles import Infos, parse_handle, real_topic, retry_topics
 from reput.broker.serving.popped import (
     ILLEGAL,
     IN_FLIGHT,
@@ -95,21 +94,6 @@ def test_as_a_list_of_all_messages_would_say() -> None:
         assert (next_due is not None and next_due <= now) == bool(due)
 
 
-def test_handles_and_topics_are_written_as_a_broker_writes_them() -> None:
-    assert retry_topics("T", "g") == ("%RETRY%g_T", "%RETRY%g+T")
-    assert [real_topic("T", "g", kind) for kind in "0123"] == [
-        "T", "%RETRY%g_T", "%RETRY%g+T", None]  # fmt: skip
-    infos = Infos()
-    infos.add("T", 3, 7, [7, 9])
-    infos.add("%RETRY%g_T", 0, 1, [1])
-    infos.add("%RETRY%g+T", 0, 2, [2])
-    assert ";".join(infos.starts) == "0 3 7;1 0 1;2 0 2"
-    assert ";".join(infos.positions) == "0 3 7,9;1 0 1;2 0 2"
-    assert parse_handle("1 2 3 999 0 b 4 5").in_order
-    with pytest.raises(Refused):
-        parse_handle("1 2 3 99999999999999999999")
-
-
 # --- Popped messages outlive the server as JSON, and wrong rows of it are left out.
 POINT = ["g", "t", 2, [10, 11], 0b11, 1000, 1060, 0]
 INFINITE = json.loads("1e999")
@@ -182,22 +166,6 @@ def orders() -> Orders:
     return made
 
 
-@pytest.mark.parametrize(
-    ("attempt", "now", "until"),
-    [
-        (None, 1000, 1060),
-        ("second", 1059, 1060),
-        ("second", 1060, None),
-        ("first", 1000, None),  # the client repeats its request
-    ],
-)
-def test_a_queue_is_blocked_until_its_messages_are_visible_again(
-    orders: Orders, attempt: str | None, now: int, until: int | None
-) -> None:
-    assert orders.blocked_until(attempt, *QUEUE, now) == until
-    assert orders.blocked_until(attempt, "group", "topic", 4, now) is None
-
-
 def test_a_queue_in_order_is_another_requests_and_blocked_by_its_last_message() -> None:
     orders = Orders()
     orders.popped(None, *QUEUE, POPPED, INVISIBLE, POSITIONS)
@@ -223,20 +191,12 @@ def test_the_offset_goes_up_to_the_first_message_that_is_not_acknowledged(orders
     assert orders.blocked_until(None, *QUEUE, POPPED) is None
 
 
-def test_only_messages_that_are_left_block_each_by_its_own_time(orders: Orders) -> None:
-    orders.show_at(*QUEUE, 11, POPPED, 5000)
-    orders.show_at(*QUEUE, 14, POPPED + 1, 9000)  # popped at another time
-    orders.show_at(*QUEUE, 12, POPPED, 9000)
-    assert orders.blocked_until(None, *QUEUE, POPPED) == 5000
-    orders.commit(*QUEUE, 11, POPPED)
-    assert orders.blocked_until(None, *QUEUE, POPPED) == 1060
-
-
-def test_a_message_is_counted_each_time_it_is_given_again(orders: Orders) -> None:
+def test_a_repeated_request_counts_once_and_another_pops_time_stays(orders: Orders) -> None:
     again = orders.popped("second", *QUEUE, 2000, INVISIBLE, [11, 14, 15])
     assert again.counts == {11: 1, 14: 1}
     assert orders.popped("second", *QUEUE, 2000, INVISIBLE, [11, 14, 15]).counts == again.counts
-    assert orders.popped("third", *QUEUE, 3000, INVISIBLE, [14, 15, 16]).counts == {14: 2, 15: 1}
+    orders.show_at(*QUEUE, 14, 2001, 9000)  # popped at another time
+    assert orders.blocked_until(None, *QUEUE, 2000) == 2060
 
 
 def test_a_queue_is_forgotten_after_more_than_a_day(orders) -> None:

@@ -16,7 +16,7 @@ from tests.broker.serving.served import FIXED, message, served
 from tests.jobs.sockets.asked import Asked
 from tests.jobs.sockets.asking import request
 from tests.jobs.sockets.comparing import whole
-from tests.jobs.sockets.popping import ack, fields, messages, pop
+from tests.jobs.sockets.popping import fields, pop
 
 NOW = 10_000_000
 
@@ -84,23 +84,15 @@ def test_what_a_pop_refuses_and_when_it_was_sent(asked: Asked) -> None:
     assert waits.hold.until == NOW + 700
 
 
-def test_one_queue_alone_is_popped_where_it_is_named(asked: Asked) -> None:
+def test_one_queue_alone_is_popped_and_a_new_group_begins_as_it_asks(asked: Asked) -> None:
     assert places(asked, "g", queueId=1) == [(1, 0), (1, 1), (1, 2)]
     assert places(asked, "g", queueId=1) == []
     assert places(asked, "g", queueId=-1) == [(0, n) for n in range(5)]
-
-
-def test_what_is_not_acknowledged_comes_again_when_its_time_is_over(asked: Asked) -> None:
-    first = pop(asked, "g", "T", queueId=1, invisibleTime=500)
-    assert ack(asked, "g", first[1], "T") == ResponseCode.SUCCESS
-    asked.now += 499
-    assert places(asked, "g", queueId=1) == []
+    asked.broker.limits = PullLimits(memory_bytes=0)
+    assert places(asked, "new", queueId=0, initMode=1, invisibleTime=0) == [(0, 4)]
+    assert places(asked, "new", queueId=0) == []  # for 1 ms at least
     asked.now += 1
-    second = pop(asked, "g", "T", queueId=1, invisibleTime=0)
-    assert [(each.position, each.times) for each in second] == [(0, 1), (2, 1)]
-    assert places(asked, "g", queueId=1) == []  # for 1 ms at least
-    asked.now += 1
-    assert [each.times for each in pop(asked, "g", "T", queueId=1)] == [2, 2]
+    assert places(asked, "new", queueId=0) == [(0, 4)]
 
 
 def test_what_the_filter_does_not_want_is_passed_and_the_group_goes_on_behind_it(asked) -> None:
@@ -110,33 +102,6 @@ def test_what_the_filter_does_not_want_is_passed_and_the_group_goes_on_behind_it
     assert (said.code, said.remark) == (ResponseCode.POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE")
     assert asked.broker.offsets.query("g", "T", 1) == 3
     assert said.fields["msgOffsetInfo"] == ""
-
-
-@pytest.mark.parametrize(("mode", "memory", "first"), [(0, 0, 0), (1, 0, 4), (1, 1 << 62, 0)], ids=[
-    "from the first", "from the last", "all in memory"])  # fmt: skip
-def test_a_new_group_begins_as_it_asks(asked: Asked, mode: int, memory: int, first: int) -> None:
-    """getInitOffset: MAX is the last message, or the first where the queue is in memory."""
-    asked.broker.limits = PullLimits(memory_bytes=memory)
-    found = places(asked, "g", queueId=0, initMode=mode)
-    assert found == [(0, n) for n in range(first, 5)]
-
-
-def test_in_order_a_queue_is_blocked_until_its_messages_are_acknowledged(asked: Asked) -> None:
-    some: dict[str, Any] = {"queueId": 0, "order": "true", "maxMsgNums": 2, "attemptId": "a"}
-    first = pop(asked, "g", "T", **some)
-    assert [each.position for each in first] == [0, 1]
-    assert asked.broker.offsets.query("g", "T", 0) == 0  # not before they are acknowledged
-    assert places(asked, "g", **{**some, "attemptId": "b"}) == []
-    assert places(asked, "g", **some) == [(0, 0), (0, 1)]  # the same request once more
-    for each in messages(answer(asked, "g", **some)):
-        assert ack(asked, "g", each, "T") == ResponseCode.SUCCESS
-    said = answer(asked, "g", **{**some, "attemptId": "b"})
-    assert said.fields["msgOffsetInfo"] == "0 0 2,3"
-    assert said.fields["reviveQid"] == "999"
-    assert said.fields["orderCountInfo"] == "0 0 0"
-    asked.now += 60_000
-    said = answer(asked, "g", **{**some, "attemptId": "c"})
-    assert said.fields["orderCountInfo"] == "0 qo0%2 1;0 qo0%3 1;0 0 1"
 
 
 def test_an_offset_that_is_reset_is_where_the_next_pop_begins(asked: Asked) -> None:

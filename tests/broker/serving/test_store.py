@@ -30,7 +30,7 @@ from reput.store_format.log.segments import Segment
 from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
 from tests.broker.serving.served import FIXED, STEP, T0, message, served
-from tests.broker.writer.stores import TINY, Clock, open_writer
+from tests.broker.writer.stores import TINY
 from tests.in_process import run
 from tests.jobs.sockets.asked import Asked
 from tests.jobs.sockets.broker_answers import reported, requests
@@ -220,7 +220,7 @@ def at(path: str, time: int) -> ServedStore:
     return open_broker(ServedSource(path, "5.3.3", _GIVEN, at=time), lambda _: None).store
 
 
-def test_a_queue_is_found_by_topic_and_id_and_as_of_a_time(store_served: ServedStore) -> None:
+def test_a_queue_is_found_by_topic_and_id(store_served: ServedStore) -> None:
     found = store_served.queue("T", 0)  # the messages 0, 6
     assert found is not None
     assert (found.minimum, found.maximum) == (0, 2)
@@ -229,15 +229,6 @@ def test_a_queue_is_found_by_topic_and_id_and_as_of_a_time(store_served: ServedS
         assert store_served.queue(name, queue_id) is None
     assert bounds(store_served.topics["T"], found) == (0, 2)
     assert bounds(store_served.topics["T"], None) == (0, 0)
-    path = store_served.opened.path
-    then = at(path, T0 + 6 * STEP)  # the messages 0 to 6
-    queue = then.queue("T", 0)
-    assert queue is not None
-    assert queue.maximum == 2
-    assert (then.limit, then.served_end()) == (7 * SIZE, 7 * SIZE)
-    before = at(path, T0 - 1)
-    assert (before.limit, before.served_end()) == (0, 0)
-    assert before.queue("T", 0) is not None
 
 
 def test_a_topic_that_is_made_stays_unless_the_store_has_it(tmp_path: Path) -> None:
@@ -248,21 +239,6 @@ def test_a_topic_that_is_made_stays_unless_the_store_has_it(tmp_path: Path) -> N
     (tmp_path / "consumequeue/New/0").mkdir(parents=True)
     found.refresh()
     assert (found.topics["New"].read_queues, found.topics["T"].read_queues) == (1, 1)
-
-
-def test_a_store_that_has_grown_is_seen_after_another_look(tmp_path: Path) -> None:
-    found = served(tmp_path, [message(0)]).broker.store
-    queue = found.queue("T", 0)
-    with open_writer(tmp_path, Clock(T0 + STEP)) as writer:
-        for number in (1, 2):
-            writer.append(message(number))
-    assert queue is not None
-    assert queue.maximum == 1
-    assert found.served_end() == SIZE
-    found.refresh()
-    again = found.queue("T", 0)
-    assert again is not None
-    assert (again.maximum, found.served_end()) == (3, 3 * SIZE)
 
 
 def test_a_key_of_a_later_message_in_the_same_second_is_not_found(tmp_path: Path) -> None:

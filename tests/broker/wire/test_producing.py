@@ -36,12 +36,6 @@ def test_what_a_message_has_of_its_former_life_goes(life: dict[str, str]) -> Non
     assert producing.kept_properties(life, "Orders", "new") == {"UNIQ_KEY": "new"}
 
 
-def test_each_name_goes_for_one_reason() -> None:
-    names = " ".join(producing.DROPPED.values()).split()
-    assert len(names) == len(set(names))
-    assert not set(names) & set(STAYS)
-
-
 @pytest.mark.parametrize(("life", "origin"), [
     ({"DLQ_ORIGIN_TOPIC": "A", "RETRY_TOPIC": "B"}, "A"), ({"RETRY_TOPIC": "B"}, "B"),
     ({"REAL_TOPIC": "C"}, None), ({}, None)])  # fmt: skip

@@ -8,7 +8,6 @@ import re
 import struct
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,39 +17,18 @@ from reput.broker.wire import remoting
 from reput.broker.wire.codes import Language, RequestCode
 
 
-@pytest.mark.parametrize(
-    ("flag", "response", "one_way"),
-    [
-        (0, False, False),
-        (1, True, False),
-        (2, False, True),
-        (3, True, True),
-        (4, False, False),  # bits that nobody has given a meaning
-        (-1, True, True),
-        (-(1 << 31), False, False),
-    ],
-)
+@pytest.mark.parametrize(("flag", "response", "one_way"), [
+    (1, True, False), (2, False, True), (3, True, True), (4, False, False),
+    (-(1 << 31), False, False)])  # fmt: skip
 def test_bit_0_is_an_answers_and_bit_1_of_what_nobody_answers(flag, response, one_way) -> None:
     command = remoting.Command(11, flag=flag)
     assert (command.is_response, command.is_one_way) == (response, one_way)
 
 
-@pytest.mark.parametrize(
-    ("value", "fits"),
-    [
-        (0, True),
-        ((1 << 31) - 1, True),
-        (1 << 31, False),
-        (-(1 << 31), True),
-        (-(1 << 31) - 1, False),
-        (True, False),  # JSON's true is not a number
-        (1.0, False),
-        ("1", False),
-        (None, False),
-    ],
-)
-def test_an_int_has_32_bits_and_a_sign_and_is_no_boolean(value: Any, fits: bool) -> None:
-    assert remoting.is_int(value) is fits
+def test_an_int_has_32_bits_and_a_sign_and_is_no_boolean() -> None:
+    most = (1 << 31) - 1
+    assert [each for each in (most, most + 1, ~most, ~most - 1, True, 1.0, "1", None) if
+            remoting.is_int(each)] == [most, ~most]  # fmt: skip
 
 
 # --- Frames in any pieces, of any bytes: commands, or an error that says what is wrong.
@@ -62,14 +40,19 @@ COMMANDS = st.builds(
     st.none() | TEXTS.filter(bool), st.integers(0, (1 << 15) - 1),
     st.sampled_from([int(each) for each in Language]),
     st.sampled_from(remoting.Serialization))  # fmt: skip
-CAUGHT = json.loads((Path(__file__).parent / "frames.json").read_text())  # see capture.py
+# The first frame of each code from either side, caught between RocketMQ's clients and a broker by a
+# program that was beside it up to commit 4002fb19.
+CAUGHT = json.loads((Path(__file__).parent / "frames.json").read_text())
 
 
 def taken(frames: remoting.Frames) -> list[remoting.Command]:
-    found = []
-    while (command := frames.next()) is not None:
-        found.append(command)
-    return found
+    return list(iter(frames.next, None))
+
+
+def read(raw: bytes, **more: int) -> list[remoting.Command]:
+    frames = remoting.Frames(**more)
+    frames.feed(raw)
+    return taken(frames)
 
 
 @given(st.lists(COMMANDS, max_size=4), st.lists(st.integers(1, 60), min_size=1, max_size=30))
@@ -88,59 +71,36 @@ def test_every_flipped_byte_is_a_command_or_an_error(command, data: st.DataObjec
     raw = bytearray(remoting.frame(command))
     at = data.draw(st.integers(0, len(raw) - 1))
     raw[at] ^= data.draw(st.integers(1, 255))
-    frames = remoting.Frames()
-    frames.feed(bytes(raw))
     with suppress(remoting.BadFrame):
-        taken(frames)
+        read(bytes(raw))
 
 
 @given(st.binary(max_size=60), st.integers(0, 1))
 def test_any_header_is_a_command_or_an_error(header: bytes, kind: int) -> None:
-    frames = remoting.Frames()
-    frames.feed(struct.pack(">ii", 4 + len(header), kind << 24 | len(header)) + header)
+    head = struct.pack(">ii", 4 + len(header), kind << 24 | len(header))
     with suppress(remoting.BadFrame):
-        assert len(taken(frames)) == 1
+        assert len(read(head + header)) == 1
 
 
 @pytest.mark.parametrize(("total", "marked"), [
     (-1, 0), (3, 0), (remoting.FRAME_MOST + 1, 0), ((1 << 31) - 1, 2), (100, 97),
     (1 << 23, remoting.HEADER_MOST + 1), (100, 2 << 24), (100, 255 << 24)])  # fmt: skip
 def test_a_head_that_cannot_be_is_refused_at_once(total: int, marked: int) -> None:
-    frames = remoting.Frames()
-    frames.feed(struct.pack(">iI", total, marked))
     with pytest.raises(remoting.BadFrame):
-        frames.next()
+        read(struct.pack(">iI", total, marked))
 
 
 @pytest.mark.parametrize("caught", CAUGHT, ids=lambda row: f"{row['from']} {row['as']}")
 def test_frames_of_real_clients_and_brokers_are_read_and_written(caught: dict[str, str]) -> None:
-    raw, frames = bytes.fromhex(caught["hex"]), remoting.Frames()
-    frames.feed(raw)
-    (command,) = taken(frames)
+    raw = bytes.fromhex(caught["hex"])
+    (command,) = read(raw)
     assert command.serialization.name == caught["as"]
     assert command.is_response == caught["from"].startswith("broker")
+    assert command.is_response or command.code in list(RequestCode)
     assert command.version > 300
-    again = remoting.Frames()
-    again.feed(remoting.frame(command))
-    assert taken(again) == [command]
+    assert read(remoting.frame(command)) == [command]
     if not command.fields:  # a HashMap's order is Java's
         assert remoting.frame(command) == raw
-
-
-def test_real_clients_ask_for_what_is_known() -> None:
-    codes = set[tuple[str, int]]()
-    for row in CAUGHT:
-        frames = remoting.Frames()
-        frames.feed(bytes.fromhex(row["hex"]))
-        (command,) = taken(frames)
-        if not command.is_response:
-            codes.add((row["from"], RequestCode(command.code)))
-            if command.code == RequestCode.PULL_MESSAGE:
-                assert command.fields["topic"] == "Topic0"
-                assert command.fields["consumerGroup"] == "g"
-    for release in ("4.9.7", "5.3.3", "5.5.0"):
-        assert (f"client {release}", RequestCode.PULL_MESSAGE) in codes
-        assert (f"client {release}", RequestCode.HEART_BEAT) in codes
 
 
 @pytest.mark.parametrize("step", [1, 1000, 1 << 16])
@@ -156,9 +116,8 @@ def test_a_body_that_is_too_long_is_passed_over(step: int) -> None:
     assert found == [long._replace(body=None), short]
     assert most <= max(2 * step, 1200)
     for length, kept in ((1000, True), (1001, False)):
-        frames = remoting.Frames(body_most=1000)
-        frames.feed(remoting.frame(remoting.Command(10, 1, 0, {}, b"m" * length)))
-        (command,) = taken(frames)
+        raw = remoting.frame(remoting.Command(10, 1, 0, {}, b"m" * length))
+        (command,) = read(raw, body_most=1000)
         assert (command.body is not None) == kept
 
 
@@ -222,8 +181,6 @@ def test_lengths_that_lie_are_errors(at: int, value: int, reason: str) -> None:
 
 
 # --- Headers as JSON: what is read of other clients' headers, and what fastjson would write.
-
-
 def test_what_is_missing_has_fastjsons_default() -> None:
     command = remoting.decode_json(b'{"code":0}')
     assert (command.opaque, command.flag, command.version, command.fields) == (0, 0, 0, {})
@@ -233,23 +190,11 @@ def test_what_is_missing_has_fastjsons_default() -> None:
         assert remoting.decode_json(b'{"code":0,"language":%b}' % language) == command
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("x", "x"),
-        ("", ""),
-        (5, "5"),
-        (-(1 << 63), "-9223372036854775808"),
-        (True, "true"),
-        (False, "false"),
-        (1.5, "1.5"),
-        (None, None),  # as if it were not there
-    ],
-)
-def test_a_field_is_a_text_whatever_a_client_wrote(value: Any, text: str | None) -> None:
-    header = json.dumps({"code": 1, "extFields": {"f": value, "g": "h"}}).encode()
-    wanted = {"g": "h"} if text is None else {"f": text, "g": "h"}
-    assert remoting.decode_json(header).fields == wanted
+def test_a_field_is_a_text_whatever_a_client_wrote_and_null_is_none() -> None:
+    written = {"a": "x", "b": "", "c": -(1 << 63), "d": True, "e": 1.5, "f": None}
+    header = json.dumps({"code": 1, "extFields": written}).encode()
+    assert remoting.decode_json(header).fields == {
+        "a": "x", "b": "", "c": "-9223372036854775808", "d": "true", "e": "1.5"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("header", "reason"), [

@@ -1,8 +1,8 @@
 """What RocketMQ's own start makes of a store's index, as a model: load, then recovery.
 
 IndexService.load, CommitLog.recoverAbnormally and isMappedFileMatchedRecover,
-IndexService.buildIndex, IndexFile.putKey and selectPhyOffset. `test_rocketmq.py` has the
-real one say the same.
+IndexService.buildIndex, IndexFile.putKey and selectPhyOffset. The real one says the same in
+tests/rocketmq/test_catch_up.py, after kills at each step.
 """
 
 from __future__ import annotations

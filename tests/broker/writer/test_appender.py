@@ -89,9 +89,6 @@ def test_a_batch_has_its_size_and_positions_can_be_set(writer: CommitLogWriter) 
     assert writer.appender.next_offset(("T", 5)) == 41
 
 
-# --- Whether a store takes a message now: not on a full disk, nor while another one takes too long.
-
-
 # --- A writer may be used by its own process, until it is closed or a write has failed.
 
 

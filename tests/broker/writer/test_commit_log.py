@@ -19,7 +19,7 @@ from reput.store_format.message.message import Message
 from reput.store_format.release.settings import WriterSettings
 from tests.broker.writer.stores import Clock, open_writer, settings, stored_records
 from tests.faults.killing import lengths_at_each_kill
-from tests.faults.memory_files import MemoryFiles
+from tests.faults.memory_files import MemoryFile, MemoryFiles
 
 SEGMENT = 256
 PLAIN = WriterSettings(mapped_file_size_commit_log=SEGMENT)
@@ -154,31 +154,16 @@ def test_what_waits_is_written_in_order_and_without_fast_fail_the_put_waits(tmp_
     assert [record.queue_offset for record in records] == list(range(23))
 
 
-def test_pages_of_a_warmed_segment_are_locked_until_it_is_closed(tmp_path, monkeypatch) -> None:
+def test_pages_of_a_warmed_segment_are_locked_until_it_is_closed(monkeypatch) -> None:
     locked: list[int] = []
-    real = DiskFiles.open
 
-    def opening(files: DiskFiles, path: str) -> Any:
-        file = real(files, path)
-        if path.startswith("commitlog/"):
-            own = file.lock_pages
+    def lock_pages(_: MemoryFile, length: int) -> Callable[[], None]:
+        locked.append(length)
+        return lambda: locked.remove(length)
 
-            def lock_pages(length: int) -> Any:
-                release = own(length)
-                locked.append(length)
-
-                def let_go() -> None:
-                    locked.remove(length)
-                    release()
-
-                return let_go
-
-            file.lock_pages = lock_pages  # type: ignore[method-assign]
-        return file
-
-    monkeypatch.setattr(DiskFiles, "open", opening)
-    named: dict[str, Any] = {"mappedFileSizeCommitLog": 4096, "warmMapedFileEnable": "true"}
-    with open_writer(tmp_path, **named) as writer:
+    monkeypatch.setattr(MemoryFile, "lock_pages", lock_pages)
+    with CommitLogWriter.open("", settings(warmMapedFileEnable="true"), clock=Clock(),
+                              files=MemoryFiles(), background=False) as writer:  # fmt: skip
         fill(writer, 1)
         assert locked == [4096]
         fill(writer, 20)

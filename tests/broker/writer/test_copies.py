@@ -161,9 +161,6 @@ def test_a_crc_of_the_old_place_does_not_stay(tmp_path: Path, adds: str) -> None
     assert record.properties.count(name) == (adds == "true")
 
 
-# --- A record read back with its body, or why there is none.
-
-
 # --- A record put once more: what belongs to the message stays, and the sysFlag's own bits are new.
 V4, V6 = bytes((10, 0, 0, 1, 0, 0, 0x2A, 0x9F)), bytes(range(16)) + bytes((0, 0, 0x2A, 0x9F))
 COMPRESSED, MULTI_TAGS, PREPARED, BORN_V6, STORE_V6 = 1, 2, 4, 0x10, 0x20
@@ -249,28 +246,21 @@ def found(root: Path, raw: bytes, durable: int | None) -> tuple[recovery.LogEnd,
 
 
 @pytest.mark.usefixtures("small_windows")
-@pytest.mark.parametrize("durable", [None, 0])
-def test_recovery_holds_no_body(durable: int | None, tmp_path: Path) -> None:
-    raw = build_log(LOG, SEGMENT_long)[0]
-    end, longest = found(tmp_path, raw, durable)
-    last = _records(tmp_path / "whole", raw)[-1]
-    assert (end.fault, end.end) == (Fault.ZEROS, last.physical_offset + last.size)
-    assert longest <= WINDOW < len(BODY)
-
-
-@pytest.mark.usefixtures("small_windows")
-def test_recovery_ends_the_log_at_a_long_record_that_is_wrong(tmp_path: Path) -> None:
+def test_recovery_holds_no_body_and_ends_at_a_long_record_that_is_wrong(tmp_path: Path) -> None:
     raw = bytearray(build_log(LOG, SEGMENT_long)[0])
-    places = [r.physical_offset for r in _records(tmp_path / "whole", bytes(raw))]
-    end_of_last_long = places[5]
+    records = _records(tmp_path / "whole", bytes(raw))
+    *_, bad, last = (record.physical_offset for record in records)
     torn, flipped = raw.copy(), raw.copy()
-    sector = (end_of_last_long - 400) // 512 * 512
-    torn[sector : min(sector + 512, end_of_last_long)] = bytes(
-        min(sector + 512, end_of_last_long) - sector)  # fmt: skip
-    flipped[places[4] + 3000] ^= 1
-    for number, (data, fault) in enumerate(((torn, Fault.LENGTHS), (flipped, Fault.BODY_CRC))):
-        end, _ = found(tmp_path / str(number), bytes(data), 0)
-        assert (end.end, end.fault) == (places[4], fault)
+    sector = (last - 400) // 512 * 512
+    torn[sector : min(sector + 512, last)] = bytes(min(sector + 512, last) - sector)
+    flipped[bad + 3000] ^= 1
+    end = last + records[-1].size
+    for number, (data, durable, wanted) in enumerate([
+        (raw, None, (end, Fault.ZEROS)), (raw, 0, (end, Fault.ZEROS)),
+        (torn, 0, (bad, Fault.LENGTHS)), (flipped, 0, (bad, Fault.BODY_CRC))]):  # fmt: skip
+        log_end, longest = found(tmp_path / str(number), bytes(data), durable)
+        assert (log_end.end, log_end.fault) == wanted
+        assert longest <= WINDOW < len(BODY)
 
 
 def _records(root: Path, raw: bytes) -> list[Any]:

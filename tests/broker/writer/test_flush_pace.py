@@ -153,7 +153,6 @@ def test_async_flush_is_due_by_pages_or_by_time(lazy: Opened) -> None:
     assert lazy.log.flushed == 0
     lazy.append(100)
     lazy.durability.flush_if_due()
-    assert lazy.log.flushed == 4 * PAGE + 99
     lazy.append(100)
     lazy.clock.now += 9_999
     lazy.durability.flush_if_due()

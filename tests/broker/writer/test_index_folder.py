@@ -61,15 +61,6 @@ def test_a_header_is_read_and_the_mark_is_taken_from_it() -> None:
     assert "other" in files.names("index")
 
 
-def test_the_last_entries_of_one_message_are_counted_over_files() -> None:
-    for last, held in [(200, 3), (100, 0), (7, 0)]:
-        second = index_file(
-            (T0, T0, 200, 200, 1, 3), (0, 2, 0, 0), [(5, 200, 0, 0), (9, 200, 0, 1)])  # fmt: skip
-        files = holding(full(), second)
-        folder = IndexFolder(files, SLOTS)
-        assert folder.count_held(folder.headers(), last) == held
-
-
 @pytest.mark.parametrize("exchanges", [True, False])
 def test_what_is_published_replaces_the_folder_in_one_step(exchanges: bool) -> None:
     files = same_again(holding(b"keep", b"gone"))
@@ -150,65 +141,32 @@ def test_a_store_whose_index_is_a_link_is_left_as_it_is(made, tmp_path) -> None:
     assert contents(tmp_path) == before
 
 
-# --- The index file that grows: its entries, chains and header, as IndexFile.putKey makes them.
-# slots 1, 1 and 2 of four
-FIRST = puts((100, T0, 5), (100, T0, 9), (200, T0 + 1999, 6))
+# --- The index file that grows, as IndexFile.putKey makes it; whole ones: test_copies.py.
 GROWING_ENTRIES = [(5, 100, 0, 0), (9, 100, 0, 1), (6, 200, 1, 0)]
-WHOLE = index_file((T0, T0 + 1999, 100, 200, 2, 4), (0, 2, 3, 0), GROWING_ENTRIES)
 
 
-def growing(files: MemoryFiles, release: str = "5.3.3") -> GrowingIndex:
-    return GrowingIndex(IndexFolder(files, SLOTS), profile(release), sizes())
-
-
-def begun(release: str = "5.3.3", *some: object) -> tuple[MemoryFiles, GrowingIndex]:
-    files = MemoryFiles()
-    index = growing(files, release)
-    index.begin(NAMES[0])
-    for each in some:
-        index.append(each)
-    return files, index
-
-
-def finished(files: MemoryFiles, index: GrowingIndex, marked: bool = False) -> bytes:
-    index.finish(marked)
-    return files.tree()[f"{STAGED}/{index.name}"]
-
-
-def test_a_slot_names_its_newest_entry_and_that_the_one_before() -> None:
-    files, index = begun("5.3.3", FIRST)
-    assert (index.room, index.ended) == (1, (T0 + 1999, 200))
-    assert finished(files, index) == WHOLE
-    apart, again = begun("5.3.3", FIRST[:1], FIRST[1:2], FIRST[2:])
-    assert finished(apart, again) == WHOLE
-    for release, count in [("4.9.7", 0), ("5.0.0", 1)]:
-        files, index = begun(release, FIRST)
-        index.finish(False)
-        index.begin(NAMES[1])
-        end = (T0 + 1999, 200)
-        assert (index.room, index.ended) == (4, end)
-        assert finished(files, index) == index_file((end[0], end[0], end[1], end[1], 0, count))
-        index.wanted = False  # it only holds the mark, which the count tells of
-        assert index.header(True) == index_file((end[0], end[0], 200, 201, 0, 1 - count))[:40]
+def taken_up(files: MemoryFiles, ended: IndexedMessage) -> GrowingIndex:
+    index = GrowingIndex(IndexFolder(files, SLOTS), profile("5.3.3"), sizes())
+    (header,) = IndexFolder(files, SLOTS).headers()
+    index.take_up(header, ended)
+    return index
 
 
 def test_a_file_that_is_taken_up_is_copied_and_goes_on_unless_it_is_full() -> None:
     """A slot's value that is no entry's number counts as 0."""
     for bad in [0, 5, -5, (1 << 31) - 1]:
         files = holding(index_file((T0, T0, 100, 100, 2, 3), (bad, 2, 0, 0), GROWING_ENTRIES[:2]))
-        index = growing(files)
-        (header,) = IndexFolder(files, SLOTS).headers()
-        index.take_up(header, NO_MESSAGE)
+        index = taken_up(files, NO_MESSAGE)
         assert not index.is_staged
         index.append(puts((200, T0 + 1999, 6), (300, T0 + 3000, 8)))
-        assert finished(files, index) == index_file((T0, T0 + 3000, 100, 300, 4, 5), (4, 2, 3, 0), [
-            *GROWING_ENTRIES[:2], (6, 200, 1, 0), (8, 300, 3, 0)])  # fmt: skip
+        index.finish(False)
+        assert files.tree()[f"{STAGED}/{index.name}"] == index_file(
+            (T0, T0 + 3000, 100, 300, 4, 5), (4, 2, 3, 0), [
+                *GROWING_ENTRIES[:2], (6, 200, 1, 0), (8, 300, 3, 0)])  # fmt: skip
         assert index.room == 0
     raw = index_file((T0, T0, 100, 100, 1, 5), (0, 4, 0, 0), [(1, 100, 0, n) for n in range(4)])
     files = holding(raw)
-    index = growing(files)
-    (header,) = IndexFolder(files, SLOTS).headers()
-    index.take_up(header, IndexedMessage(5, 6))
+    index = taken_up(files, IndexedMessage(5, 6))
     assert (index.room, index.ended, index.wanted) == (0, (T0, 100), True)
     index.close()
     assert files.tree() == {f"index/{NAMES[0]}": raw}

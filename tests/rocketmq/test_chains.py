@@ -18,7 +18,6 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import parse_properties
 from tests.broker.writer.stores import stored_records
-from tests.quiet.lives import Life
 from tests.quiet.said import run_check, run_recover, said
 from tests.rocketmq.chains import chain
 from tests.rocketmq.driver import Driver
@@ -138,20 +137,3 @@ def test_a_killed_store_of_several_releases(releases, kills, tmp_path) -> None:
         copy(store, opened)
         assert driver.open_check(opened, SETTINGS)["dispatched"] == 0
     assert difference(store, opened) is None
-
-
-def test_brokers_one_after_the_other(tmp_path: Path) -> None:
-    """Whole brokers with a client that sends to them, not stores alone."""
-    with Driver("5.5.0") as client:
-        life = Life("4.9.7", tmp_path, client)
-        for version in ("4.9.7", "5.3.3", "5.5.0"):
-            life.version = version
-            with life.broker() as (broker, asking):
-                life.send(asking, 600)
-                broker.catch_up()
-                if version != "5.5.0":
-                    broker.driver.kill()
-                else:
-                    broker.stop()
-        lost = lost_keys(life.store, life.settings)
-        assert (said(life.store, None, {}) == []) == (not lost)  # type: ignore[arg-type]

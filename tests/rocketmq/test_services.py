@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 import reput
-from reput import Message, offsets
+from reput import offsets
 from reput.jobs.offsets import OffsetsReport
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.record import Record
 from reput.store_format.message.message import HALF_TOPIC, parse_properties
-from reput.store_format.message.refusals import Unavailable
-from tests.broker.writer.stores import open_writer, stored_records
+from tests.broker.writer.stores import stored_records
 from tests.rocketmq import real_clients
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import FIVE
@@ -166,33 +165,6 @@ def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
         count = Counter(r.topic for r in stored_records(ours / "commitlog"))
         assert count["TRANS_CHECK_MAX_TIME_TOPIC"] == 0
         assert count[HALF_TOPIC] > len(keys)
-
-
-def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> None:
-    """5.3.3: with one buffer, the second segment has none until the first is in its file.
-
-    RocketMQ allocates in a thread of its own, so a segment or two more may get the buffer in time.
-    """
-    pool: dict[str, object] = {"transientStorePoolEnable": "true", "transientStorePoolSize": 1,
-                               "fastFailIfNoBufferInStorePool": "true",
-                               "mappedFileSizeCommitLog": 4096}  # fmt: skip
-    # the broker's own service must not write the buffer meanwhile
-    late = {"commitIntervalCommitLog": 60_000, "commitCommitLogThoroughInterval": 60_000}
-    sizes = {"maxHashSlotNum": 50, "maxIndexNum": 600, "mappedFileSizeConsumeQueue": 2000}
-    made = [{"t": "T", "q": 0, "p": {}, "b": 400, "bs": number} for number in range(40)]
-    with Driver("5.3.3") as driver:
-        theirs = driver.ask("put", store=str(tmp_path / "theirs"),
-                            settings={**pool, **late, **sizes}, messages=made)  # fmt: skip
-    ours: Counter[str] = Counter()
-    with open_writer(tmp_path / "ours", **pool) as writer:
-        for _ in made:
-            try:
-                ours[writer.append(Message("T", bytes(400), properties=b"")).status] += 1
-            except Unavailable as error:
-                ours[error.status] += 1
-    assert ours == {"PUT_OK": 8, "CREATE_MAPPED_FILE_FAILED": 32}
-    assert theirs["statuses"].keys() == ours.keys()
-    assert theirs["statuses"]["PUT_OK"] in (8, 16, 24)  # whole segments of 8
 
 
 # --- A broker's store whose offsets `reput offsets` has moved: consumers go on exactly there.

@@ -52,7 +52,7 @@ def index_files(store: Path) -> list[Path]:
 @pytest.mark.parametrize("name", RELEASES)
 def test_nothing_is_said_of_it(name: str, upgraded: Callable[[str], Path]) -> None:
     store = upgraded(name)
-    assert said(store, None, {}) == []  # type: ignore[arg-type]
+    assert said(store, None, {}) == []
     found = discover(StoreAt(LocalStorage(), str(store)), REPORT)
     begins = f"{found.eras[1].start:,}"
     assert found.found["eras"].value == RELEASES[name].format(begins)
@@ -71,7 +71,7 @@ def test_a_flipped_bit_is_found_in_files_of_either_release(
     store = upgraded(name)
     path = index_files(store)[number]
     flip(path, at, bit)
-    found = run_check(store, None, {})  # type: ignore[arg-type]
+    found = run_check(store, None, {})
     assert any("/index/" in each.path for each in found.differences)
 
 
@@ -170,10 +170,10 @@ def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(
     (store / "abort").write_bytes(b"1")
     checkpoint = store / "checkpoint"
     checkpoint.write_bytes(encode(decode(checkpoint.read_bytes())._replace(index_msg_timestamp=0)))
-    assert run_recover(store, None, {}, dry_run=False).done  # type: ignore[arg-type]
+    assert run_recover(store, None, {}, dry_run=False).done
     found = discover(StoreAt(LocalStorage(), str(store)), LOOK)
     assert (found.release, found.eras) == ("5.5.1", ())
-    assert said(store, None, {}) == []  # type: ignore[arg-type]
+    assert said(store, None, {}) == []
 
 
 # --- a rebuild, of one release ------------------------------------------------------------------
@@ -207,7 +207,7 @@ def test_a_rebuild_by_another_release_says_both(tmp_path: Path) -> None:
 def test_a_message_that_each_start_indexes_again_is_known(upgraded: Callable[[str], Path]) -> None:
     """By a 5.5.0 broker with half messages in RocksDB; this one was started five times."""
     store = upgraded("again_5.5.0")
-    assert said(store, None, {}) == []  # type: ignore[arg-type]
+    assert said(store, None, {}) == []
     discovered = discover(StoreAt(LocalStorage(), str(store)), CHECK)
     times = [extra // 4 for _, extra in discovered.again]  # UNIQ_KEY, two keys, a tag
     assert times == [2, 1]  # two starts behind the second half message, one behind the third
@@ -220,7 +220,7 @@ def test_a_message_that_each_start_indexes_again_is_known(upgraded: Callable[[st
             if int.from_bytes(raw[at + 4 : at + 12]) == place:
                 raw[at + 2 * ENTRY + 1] ^= 4
                 path.write_bytes(raw)
-                assert not run_check(store, None, {}).sound  # type: ignore[arg-type]
-                assert not run_verify(store, None, {}).same  # type: ignore[arg-type]
+                assert not run_check(store, None, {}).sound
+                assert not run_verify(store, None, {}).same
                 return
     raise AssertionError("the message is not in the index")

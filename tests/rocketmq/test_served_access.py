@@ -114,7 +114,7 @@ def test_a_push_consumer_whose_broker_says_which_queues_it_reads(made) -> None:
         steps.append(served.mqadmin("setConsumeMode", *words))
     steps += [_push("pop"), _push("pops", members=3)]
     with served.by_reput(made) as address:
-        answers = served.ask(CLIENT, address, steps)
+        answers = real_clients.run(CLIENT, address, steps)
     places = {(topic, queue, offset) for topic, queue, offset, *_ in made.sent if topic == "Live0"}
     for step, answer in zip(steps, answers, strict=True):
         if step["do"] == "push":

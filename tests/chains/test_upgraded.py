@@ -19,7 +19,6 @@ from reput.store_format.discover.purpose import CHECK, LOOK, REPORT
 from reput.store_format.discover.store import StoreAt, discover
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.layouts import INDEX_HEADER
-from reput.store_format.release.settings import SettingError
 from tests.golden_stores import as_left
 from tests.in_process import Session
 from tests.quiet.said import run_check, run_recover, run_verify, said
@@ -78,7 +77,7 @@ def test_a_flipped_bit_is_found_in_files_of_either_release(
 # --- what adds to a store -----------------------------------------------------------------------
 
 ADDS = {"append": ["--from", "{messages}", "--yes"], "catch-up": ["--yes"],
-        "deliver-delayed": ["--until", "now", "--yes"],
+        "deliver-delayed": ["--until", "now", "--yes"], "recover": ["--yes"],
         "resolve-transactions": ["--decide", "commit", "--yes"], "expire": ["--yes"]}  # fmt: skip
 
 
@@ -103,14 +102,6 @@ def test_a_release_that_the_files_contradict_is_refused(
     assert main([command, str(store), *words, "--rocketmq", release]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"reput: error: --rocketmq {release}: the store's files are of {of}: ")
-    assert contents(store) == before
-
-
-def test_recover_refuses_it_too(upgraded: Callable[[str], Path]) -> None:
-    store = upgraded(TAGS)
-    before = contents(store)
-    with pytest.raises(SettingError, match=r"--rocketmq 5\.3\.3: .* are of 5\.5\.0"):
-        run_recover(store, "5.3.3", {}, dry_run=False)
     assert contents(store) == before
 
 
@@ -194,14 +185,6 @@ def test_a_rebuild_says_which_release_it_chooses(upgraded: Callable[[str], Path]
     assert keys.warnings[0].startswith(
         "--rocketmq 5.3.3: the store's files are of 5.5.0 to 5.5.1: "
     )
-
-
-def test_a_rebuild_by_another_release_says_both(tmp_path: Path) -> None:
-    store = as_left("small_all_5.3.3", tmp_path)
-    summary = rebuilt(store, tmp_path / "out", "5.5.0")
-    (warning,) = summary.warnings
-    assert warning == ("--rocketmq 5.5.0: the store's files are of 5.1.0 to 5.3.4: "
-                       "the index has no keys of tags (up to 5.3.4)")  # fmt: skip
 
 
 def test_a_message_that_each_start_indexes_again_is_known(upgraded: Callable[[str], Path]) -> None:

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from reput.jobs.install import install_set
-from reput.jobs.repair import repair
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.files.local import LocalStorage
@@ -21,7 +20,7 @@ from reput.store_format.release.settings import SettingError
 from reput.udfs.compare.files import LOOK, LookAtFiles
 from tests import golden_stores
 from tests.broker.writer.stores import Clock, open_writer, stored_records
-from tests.in_process import Session, as_text
+from tests.in_process import as_text
 from tests.in_process import run as rebuild
 from tests.jobs.opening.writing import SEGMENT, SETTINGS
 from tests.jobs.recovering import crash
@@ -197,16 +196,6 @@ def test_what_is_missing_after_a_clean_stop_is_a_fault(store: Path) -> None:
     behind(store)
     (store / "abort").unlink()
     assert len(run_verify(store, VERSION, SETTINGS).differences) == 4
-
-
-def test_a_repaired_store(tmp_path: Path) -> None:
-    store, golden = golden_stores.whole("middle_crc_5.3.3", tmp_path, ())
-    repaired = tmp_path / "repaired"
-    repair(
-        Session(), str(store), str(repaired), rocketmq=golden.version,  # type: ignore[arg-type]
-        settings=as_text(golden.settings),
-    )  # fmt: skip
-    quiet(repaired, golden.version, golden.settings)
 
 
 # --- extra files of zeros --------------------------------------------------------------------

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import random
 import shutil
 import socket
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,27 @@ def warmed(driver: Driver, namesrv: str) -> Client:
     return client
 
 
+def killed_while_sending(
+    version: str, store: Path, client: Driver, first: int, wait: Callable[[], None],
+    **settings: Any,
+) -> list[list[Any]]:  # fmt: skip
+    """What a broker had acknowledged when it was killed: after so many messages at first, and
+    `wait`, while a client goes on to send."""
+    with Broker(version, store, **settings) as broker:
+        asking = Client(client, broker.namesrv)
+        sent = asking.send(messages(first))
+
+        def kill() -> None:
+            wait()
+            broker.driver.kill()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        sent += asking.send(messages(20_000, first), until_killed=True, send_timeout_ms=1000)
+        killer.join()
+    return sent
+
+
 def messages(count: int, first: int = 0) -> list[dict[str, Any]]:
     """Plain messages for all queues; property n is for SQL filters."""
     return [
@@ -149,11 +170,6 @@ def replace_derived(
     for name in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
         if (scratch / name).exists():
             shutil.move(scratch / name, store / name)
-
-
-def snapshot(store: Path) -> dict[str, tuple[int, str]]:
-    return {name: (path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()) for name,
-            path in derived_files(store)}  # fmt: skip
 
 
 def contents(store: Path) -> dict[str, bytes]:

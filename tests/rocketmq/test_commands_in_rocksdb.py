@@ -76,9 +76,8 @@ class _Asked:
     ) -> None:  # fmt: skip
         self.store, self.capsys = store, capsys
         self.given = ["--rocketmq", version]
-        for name, value in {**SETTINGS, **given}.items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            self.given += ["--set", f"{name}={text}"]
+        for name, value in as_text({**SETTINGS, **given}).items():
+            self.given += ["--set", f"{name}={value}"]
 
     def run(self, *words: object) -> tuple[int, str, str]:
         code = main([str(word) for word in words])

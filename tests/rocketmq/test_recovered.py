@@ -2,8 +2,8 @@
 
 import random
 import shutil
-import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,8 @@ from tests.in_process import as_text
 from tests.jobs.recovering import run
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy, empty_files
-from tests.rocketmq.live import SETTINGS, Broker, Client, messages, snapshot
+from tests.rocketmq.live import SETTINGS, killed_while_sending
+from tests.rocketmq.puts import derived
 from tests.seeds import seeds
 
 pytestmark = [pytest.mark.rocketmq]
@@ -51,12 +52,12 @@ def log(store: Path) -> dict[str, bytes]:
 
 
 def opens_without_a_change(version: str, store: Path, settings: dict[str, int | str]) -> None:
-    before = snapshot(store), log(store)
+    before = derived(store), log(store)
     with Driver(version, log_level="INFO") as driver:
         answer = driver.open_check(store, settings)
         said = driver.log
     assert answer["dispatched"] == 0
-    assert (snapshot(store), log(store)) == before
+    assert (derived(store), log(store)) == before
     for complaint in ("[BUG]", "delete it", "will be deleted"):
         assert complaint not in said
 
@@ -71,22 +72,6 @@ STORE_SETTINGS = {name: value for name, value in OFTEN.items() if name not in FL
 RELEASES = ("4.9.7", "5.3.3", "5.5.0")
 MOMENTS, STATES = 1, 3  # a release
 PAGE = 4096
-
-
-def killed(version: str, store: Path, seconds: float) -> None:
-    with Driver(version) as client, Broker(version, store, **OFTEN) as broker:
-        asking = Client(client, broker.namesrv)
-        first = asking.send(messages(24))
-
-        def kill() -> None:
-            time.sleep(seconds)
-            broker.driver.kill()
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        many = messages(20_000, first=len(first))
-        asking.send(many, until_killed=True, send_timeout_ms=1000)
-        killer.join()
 
 
 def lose_pages(store: Path, rng: random.Random) -> int:
@@ -145,7 +130,10 @@ def queue_places(store: Path) -> dict[str, list[int]]:
 def test_no_crash_needs_a_decision(version: str, moment: int, tmp_path: Path) -> None:
     rng = random.Random(f"{version} {moment}")
     store = tmp_path / "store"
-    killed(version, store, rng.uniform(0.3, 6))
+    with Driver(version) as client:
+        killed_while_sending(
+            version, store, client, 24, partial(time.sleep, rng.uniform(0.3, 6)), **OFTEN
+        )
     for state in range(STATES):
         ours, theirs = tmp_path / f"ours{state}", tmp_path / f"theirs{state}"
         copy(store, ours)

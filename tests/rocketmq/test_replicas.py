@@ -1,12 +1,7 @@
 """Real brokers on the other side of the wire: as the master that is copied, and as our slave."""
 
-import json
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,8 +12,9 @@ from reput.jobs.replicating.master import HaMaster, StoreLog
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import as_text
+from tests.jobs.sockets.serving import Serving
 from tests.processes import until
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, free_port, living, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, living, messages
 from tests.rocketmq.two_brokers import SLAVE, consumed, log_of
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(1200)]
@@ -42,22 +38,6 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         client.send(messages(3000))
         found = sorted(map(str, client.read()))
     return version, store, found
-
-
-@contextmanager
-def served_store(store: Path, *words: str) -> Iterator[str]:
-    """`reput serve` on a store; its address."""
-    address = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "reput", "serve", str(store), "--listen", address]
-    with subprocess.Popen([*command, *words, *SIZES], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout
-            word, _, address = process.stdout.readline().strip().partition(" ")
-            assert word == "ready", "reput serve did not begin"
-            yield address
-        finally:
-            process.terminate()
-    assert process.returncode == 0
 
 
 @pytest.mark.parametrize(("version", "under"), [("4.9.7", None), ("5.3.3", "controller")])
@@ -105,45 +85,14 @@ def test_a_real_slave_copies_and_then_serves(written: Written, tmp_path, monkeyp
     assert consumed(version, slave) == found
 
 
-def test_what_is_appended_waits_for_a_real_slave(written: Written, tmp_path: Path) -> None:
-    """`reput append --ha-listen` as a SYNC_MASTER: when it ends, the slave has all."""
-    version, source, found = written
-    if version < "5":
-        pytest.skip("the other one has inSyncReplicas too")
-    master, slave = Path(shutil.copytree(source, tmp_path / "master")), tmp_path / "slave"
-    shutil.copytree(master / "config", slave / "config")
-    more = tmp_path / "more.jsonl"
-    each = ({"topic": "Live0", "queue_id": n % 4, "body": f"more{n}"} for n in range(200))
-    more.write_text("".join(f"{json.dumps(message)}\n" for message in each))
-    address = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "reput", "append", str(master), "--from", str(more), "--json",
-               "--yes", "--rocketmq", version, "--ha-listen", address, "--set",
-               "brokerRole=SYNC_MASTER", "--set", "slaveTimeout=20000", "--set", "inSyncReplicas=2",
-               *SIZES]  # fmt: skip
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
-        Broker(version, slave, **SLAVE, haMasterAddress=address) as broker,
-    ):
-        reported, _ = process.communicate(timeout=300)
-        end = json.loads(reported)["end"]
-        assert broker.status()["max_offset"] == end
-        assert until(lambda: broker.status()["behind"] == 0)
-        broker.stop()
-    assert process.returncode == 0
-    assert_prefix(slave, master, end)
-    read = consumed(version, slave)
-    assert len(read) == len(found) + 200
-    assert set(found) <= set(read)
-
-
 def test_a_slave_is_reported_all_by_reput_serve(written: Written, tmp_path: Path) -> None:
     """`reput serve --ha-listen` is its name server and its master: log, topics, offsets."""
     (version, master, found), slave = written, tmp_path / "slave"
     end = StoreLog(StoreAt(LocalStorage(), str(master), version, as_text(SETTINGS))).now().end
     words = ("--rocketmq", version, "--ha-listen", "127.0.0.1:0")
     with (
-        served_store(master, *words) as address,
-        Broker(version, slave, namesrv=address, **SLAVE) as broker,
+        Serving(master, *words, *SIZES) as serving,
+        Broker(version, slave, namesrv=serving.address, **SLAVE) as broker,
     ):
         assert until(lambda: broker.status()["max_offset"] == end, 90)
         topics = slave / "config/topics.json"

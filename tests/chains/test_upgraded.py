@@ -27,6 +27,7 @@ from tests.trees import contents, flip
 from tests.unpacking import unpack as unpack_archive
 
 STORES = Path(__file__).parent / "stores"
+Upgraded = Callable[[str], Path]
 HEADER, SLOT, ENTRY, SLOTS = 40, 4, 20, 20
 FIRST_ENTRY = HEADER + SLOT * SLOTS + ENTRY
 TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"
@@ -36,7 +37,7 @@ RELEASES = {TAGS: "4.7.1 to 5.3.4 up to offset {}, then 5.5.0 or later",
 
 
 @pytest.fixture
-def upgraded(tmp_path: Path) -> Callable[[str], Path]:
+def upgraded(tmp_path: Path) -> Upgraded:
     def unpack(name: str) -> Path:
         unpack_archive(STORES / f"{name}.tar.xz", tmp_path)
         return tmp_path / name
@@ -49,7 +50,7 @@ def index_files(store: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_nothing_is_said_of_it(name: str, upgraded: Callable[[str], Path]) -> None:
+def test_nothing_is_said_of_it(name: str, upgraded: Upgraded) -> None:
     store = upgraded(name)
     assert said(store, None, {}) == []
     found = discover(StoreAt(LocalStorage(), str(store)), REPORT)
@@ -65,7 +66,7 @@ def test_nothing_is_said_of_it(name: str, upgraded: Callable[[str], Path]) -> No
                          ids=["keyHash", "physicalOffset", "previous", "hashSlotCount",
                               "slot"])  # fmt: skip
 def test_a_flipped_bit_is_found_in_files_of_either_release(
-    name: str, number: int, at: int, bit: int, upgraded: Callable[[str], Path]
+    name: str, number: int, at: int, bit: int, upgraded: Upgraded
 ) -> None:
     store = upgraded(name)
     path = index_files(store)[number]
@@ -94,7 +95,7 @@ def new_messages(tmp_path: Path) -> Path:
                          [("5.3.3", "5.5.0 to 5.5.1"), ("4.7.0", "5.5.0 to 5.5.1")],
                          ids=["5.3.3", "4.7.0"])  # fmt: skip
 def test_a_release_that_the_files_contradict_is_refused(
-    command: str, release: str, of: str, upgraded: Callable[[str], Path], new_messages: Path,
+    command: str, release: str, of: str, upgraded: Upgraded, new_messages: Path,
     capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     store = upgraded(TAGS)
     before = contents(store)
@@ -116,7 +117,7 @@ def test_a_newer_release_than_the_store_s_is_refused(tmp_path, new_messages: Pat
 
 @pytest.mark.parametrize(("name", "release"), [(TAGS, None), (THREE, None), (COUNTS, "4.9.7")])
 def test_what_is_appended_is_of_the_last_release(
-    name: str, release: str | None, upgraded: Callable[[str], Path], new_messages: Path,
+    name: str, release: str | None, upgraded: Upgraded, new_messages: Path,
     capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     store = upgraded(name)
     words = ["append", "--yes", str(store), "--from", str(new_messages)]
@@ -128,7 +129,7 @@ def test_what_is_appended_is_of_the_last_release(
     assert said(store, release, {}) == []  # type: ignore[arg-type]
 
 
-def test_catch_up_makes_again_what_was_cut_off(upgraded: Callable[[str], Path]) -> None:
+def test_catch_up_makes_again_what_was_cut_off(upgraded: Upgraded) -> None:
     store = upgraded(TAGS)
     whole = store.parent / "whole"
     copy(store, whole)
@@ -141,9 +142,7 @@ def test_catch_up_makes_again_what_was_cut_off(upgraded: Callable[[str], Path]) 
     assert difference(store, whole) is None
 
 
-def test_behind_the_index_counts_the_release_of_the_checkpoint(
-    upgraded: Callable[[str], Path],
-) -> None:
+def test_behind_the_index_counts_the_release_of_the_checkpoint(upgraded: Upgraded) -> None:
     store = upgraded(TAGS)
     found = discover(StoreAt(LocalStorage(), str(store)), LOOK)
     for path in index_files(store)[1:]:
@@ -153,9 +152,7 @@ def test_behind_the_index_counts_the_release_of_the_checkpoint(
     assert 0 < again.eras[1].start < found.eras[1].start
 
 
-def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(
-    upgraded: Callable[[str], Path],
-) -> None:
+def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(upgraded: Upgraded) -> None:
     """It deletes each index file that its checkpoint does not vouch for, and makes it anew."""
     store = upgraded(TAGS)
     (store / "abort").write_bytes(b"1")
@@ -174,7 +171,7 @@ def rebuilt(store: Path, output: Path, rocketmq: str | None) -> Any:
     return rebuild(Session(), str(store), str(output), rocketmq=rocketmq)  # type: ignore[arg-type]
 
 
-def test_a_rebuild_says_which_release_it_chooses(upgraded: Callable[[str], Path], tmp_path) -> None:
+def test_a_rebuild_says_which_release_it_chooses(upgraded: Upgraded, tmp_path) -> None:
     store = upgraded(TAGS)
     summary = rebuilt(store, tmp_path / "out", None)
     (warning,) = summary.warnings
@@ -187,7 +184,7 @@ def test_a_rebuild_says_which_release_it_chooses(upgraded: Callable[[str], Path]
     )
 
 
-def test_a_message_that_each_start_indexes_again_is_known(upgraded: Callable[[str], Path]) -> None:
+def test_a_message_that_each_start_indexes_again_is_known(upgraded: Upgraded) -> None:
     """By a 5.5.0 broker with half messages in RocksDB; this one was started five times."""
     store = upgraded("again_5.5.0")
     assert said(store, None, {}) == []

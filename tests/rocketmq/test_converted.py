@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from reput.jobs.convert import convert
-from tests.rocketmq.live import SETTINGS, living, messages
+from tests.in_process import as_text
+from tests.rocketmq import dledger
+from tests.rocketmq.live import SETTINGS, TOPICS, living, messages
+from tests.store_format.log.dledger_stores import unpack
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -56,3 +59,18 @@ def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
     assert without_places(after) == without_places(rows)
     assert without_places(resumed) == without_places(left)
     assert [row[PLACE] for row in after] != [row[PLACE] for row in rows]
+
+
+@pytest.mark.parametrize("name", ["killed", "mixed"])
+def test_a_plain_broker_serves_each_committed_message_of_a_converted_store(name, tmp_path) -> None:
+    store, about = unpack(name, tmp_path / "store")
+    convert(str(store), str(tmp_path / "out"), rocketmq=dledger.VERSION,
+            settings=as_text(dledger.SETTINGS))  # fmt: skip
+    with living(dledger.VERSION, tmp_path / "out", **dledger.SETTINGS) as (_, client):
+        found = client.read(group="plain")
+    read = [tuple(message[:4]) for message in found]
+    assert len(read) == len(set(read))
+    queues = {(t, q, o, key) for t, q, o, key, _ in about["sent"] if t in TOPICS}
+    waiting = 0 if name == "mixed" else 2  # delayed ones, which are not in these queues yet
+    late = 15 if name == "killed" else 0  # sent when it was dead already
+    assert len(queues - set(read)) == waiting + late

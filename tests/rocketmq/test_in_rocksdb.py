@@ -1,4 +1,4 @@
-"""What brokers from 5.4.0 on leave in RocksDB: nothing by default, and what is named otherwise."""
+"""What brokers keep in RocksDB is read, of live and killed ones; what is damaged there is named."""
 
 import os
 import shutil

@@ -34,6 +34,11 @@ _DAYS = 3 * 24 * _HOUR  # timerMaxDelaySec
 _ROUGHLY = 10_000  # milliseconds
 
 
+def _given(answer: Command) -> list[Popped]:
+    body = (memoryview(answer.body or b""),)
+    return messages(Answer(answer.code, None, answer.fields, b"", body), served.NAME)
+
+
 class Script:
     """Requests to one server, and what it said, as far as two servers can say the same."""
 
@@ -45,8 +50,7 @@ class Script:
         """Messages of a queue; of all queues only how many, as a broker begins at any queue."""
         wanted = {**fields(group), "queueId": 0, "invisibleTime": _HOUR, **more}
         answer = self._peer.ask(request(RequestCode.POP_MESSAGE, **wanted))
-        body = (memoryview(answer.body or b""),)
-        found = messages(Answer(answer.code, None, answer.fields, b"", body), served.NAME)
+        found = _given(answer)
         names = ("invisibleTime", "restNum", "startOffsetInfo", "msgOffsetInfo", "orderCountInfo")
         of_one = wanted["queueId"] >= 0
         same = {name: answer.fields.get(name) for name in names if of_one and found}
@@ -205,18 +209,18 @@ _SECONDS = 90
 def popped(peer: Peer, group: str, **more: Any) -> list[Popped]:
     wanted = fields(group, TOPIC, **{"invisibleTime": _INVISIBLE, **more})
     answer = peer.ask(request(RequestCode.POP_MESSAGE, **wanted))
-    body = (memoryview(answer.body or b""),)
-    return messages(Answer(answer.code, None, answer.fields, b"", body), served.NAME)
-
-
-def pop(peer: Peer, invisible: int) -> list[Popped]:
-    return popped(peer, GROUP, invisibleTime=invisible)
+    return _given(answer)
 
 
 def everything(peer: Peer, invisible: int, wanted: int) -> list[Popped]:
     """Pops until so many messages came: a broker begins now at one topic, now at another."""
     found: list[Popped] = []
-    until(lambda: bool(found.extend(pop(peer, invisible))) or len(found) >= wanted, _SECONDS)
+
+    def come() -> bool:
+        found.extend(popped(peer, GROUP, invisibleTime=invisible))
+        return len(found) >= wanted
+
+    until(come, _SECONDS)
     return found
 
 
@@ -234,8 +238,7 @@ def test_what_a_broker_gave_again_is_popped_from_its_retry_topic(separator, fold
         warmed(driver, broker.namesrv).send(to_send(SENT))
         with Peer(f"127.0.0.1:{port}") as peer:
             first = everything(peer, 3000, SENT // 3)
-            for each in first[::3]:
-                peer.ask(request(RequestCode.ACK_MESSAGE, **ack_of(GROUP, each, TOPIC)))
+            _ack(peer, GROUP, first[::3])
             left = len(first) - len(first[::3])
             name = f"%RETRY%{GROUP}{separator}{TOPIC}"
             assert until(lambda: _in_retry_topic(peer, name) == left, _SECONDS), name

@@ -110,10 +110,14 @@ def test_nor_after_a_recovery_or_an_installation(expired: Path, tmp_path: Path) 
 
 
 def test_a_flipped_bit_is_found_by_all_and_mended(expired: Path) -> None:
-    *_, path = sorted((expired / "index").iterdir())
-    flip(path, ENTRIES_AT + INDEX_ENTRY_BYTES + 3)  # its first entry's keyHash
+    last = [max((expired / folder).iterdir()) for folder in ("index", QUEUE)]
+    *_, record = (each for each in stored_records(expired / "commitlog")
+                  if (each.topic, each.queue_id) == ("T0", 0))  # fmt: skip
+    flip(last[0], ENTRIES_AT + INDEX_ENTRY_BYTES + 3)  # the first entry's keyHash
+    flip(last[1], record.queue_offset * QUEUE_ENTRY_BYTES % 2000 + 19)  # the last one's tagsCode
     assert not run_check(expired, VERSION, SETTINGS).sound
-    assert not run_verify(expired, VERSION, SETTINGS).same
+    found = run_verify(expired, VERSION, SETTINGS).differences
+    assert {each.path for each in found} == set(map(str, last))
     assert run_recover(expired, VERSION, SETTINGS).needed
     assert run_recover(expired, VERSION, SETTINGS, dry_run=False).done
     quiet(expired)

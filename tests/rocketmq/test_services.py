@@ -86,12 +86,12 @@ def test_what_a_broker_delivers_is_delivered(tmp_path: Path) -> None:
 def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
     version, theirs, ours = "5.3.3", tmp_path / "theirs", tmp_path / "ours"
     with Driver(version) as driver:
-        with living(version, theirs, **GIVEN, **_NO_CHECKS, driver=driver) as (_, client):
+        with living(version, theirs, **{**GIVEN, **_NO_CHECKS}, driver=driver) as (_, client):
             client.send(messages(6))
             keys = transactions(client, ["UNKNOW"] * 5, 100)
         shutil.copytree(theirs, ours)
         end = log_end(ours)
-        with living(version, theirs, **GIVEN, **_CHECKS, driver=driver) as (_, client):
+        with living(version, theirs, **{**GIVEN, **_CHECKS}, driver=driver) as (_, client):
             client.ask("await_checks", topic="Live0", checks=len(keys), seconds=60)
             time.sleep(4)  # ops are gathered
         report = reput.resolve_transactions(str(ours), decide="commit", rocketmq=version,
@@ -102,7 +102,7 @@ def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
         assert made == {key: each for key, each in delivered(theirs, end).items() if key in keys}
         assert {each.transaction for each in made.values()} == {SYS_TRANSACTION_COMMIT}
         # a broker agrees: it asks about none of them, but about one that comes
-        with living(version, ours, **GIVEN, **_CHECKS, driver=driver) as (_, client):
+        with living(version, ours, **{**GIVEN, **_CHECKS}, driver=driver) as (_, client):
             reported = client.ask("await_checks", topic="Live0", checks=1, seconds=8)
             assert reported["checked"] == []
             pending = transactions(client, ["UNKNOW"], 200)

@@ -1,7 +1,11 @@
 """Real brokers on the other side of the wire: as the master that is copied, and as our slave."""
 
 import shutil
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,9 +16,8 @@ from reput.jobs.replicating.master import HaMaster, StoreLog
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import as_text
-from tests.jobs.sockets.serving import Serving
 from tests.processes import until
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, living, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, free_port, living, messages
 from tests.rocketmq.two_brokers import SLAVE, consumed, log_of
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(1200)]
@@ -38,6 +41,22 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         client.send(messages(3000))
         found = sorted(map(str, client.read()))
     return version, store, found
+
+
+@contextmanager
+def served_store(store: Path, *words: str) -> Iterator[str]:
+    """`reput serve` on a store; its address."""
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "reput", "serve", str(store), "--listen", address]
+    with subprocess.Popen([*command, *words, *SIZES], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            word, _, address = process.stdout.readline().strip().partition(" ")
+            assert word == "ready", "reput serve did not begin"
+            yield address
+        finally:
+            process.terminate()
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize(("version", "under"), [("4.9.7", None), ("5.3.3", "controller")])
@@ -91,8 +110,8 @@ def test_a_slave_is_reported_all_by_reput_serve(written: Written, tmp_path: Path
     end = StoreLog(StoreAt(LocalStorage(), str(master), version, as_text(SETTINGS))).now().end
     words = ("--rocketmq", version, "--ha-listen", "127.0.0.1:0")
     with (
-        Serving(master, *words, *SIZES) as serving,
-        Broker(version, slave, namesrv=serving.address, **SLAVE) as broker,
+        served_store(master, *words) as address,
+        Broker(version, slave, namesrv=address, **SLAVE) as broker,
     ):
         assert until(lambda: broker.status()["max_offset"] == end, 90)
         topics = slave / "config/topics.json"

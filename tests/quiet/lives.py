@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import TRANSACTIONS_IN_ROCKSDB
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
+from tests.rocketmq.whole.life import Size, live
 
 _HOUR = 3_600_000
 # Twenty segments of a few hundred messages each, several index files, queues of several files.
@@ -161,48 +161,12 @@ def clock_set_back(life: Life) -> Stores:
     yield life.copy("stopped")
 
 
-def delayed(life: Life) -> Stores:
-    """Delayed messages and transactions, delivered and not."""
-    with life.broker() as (broker, client):
-        life.send(client, 100)
-        life.send(client, 30, delay=1)
-        life.send(client, 30, delay=9)
-        outcomes = ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"] * 4
-        if life.version != "4.1.0":  # its client has no TransactionListener: 4.3.0
-            sent = zip(messages(12, 50_000), outcomes, strict=True)
-            client.ask("transactions", messages=[{**m, "outcome": each} for m, each in sent])
-        time.sleep(3)
-        broker.catch_up()
-        yield life.copy("running")
-        broker.stop()
-    yield life.copy("stopped")
-
-
-def pop(life: Life) -> Stores:
-    """A consumer pops: the broker keeps what was handed out in topics of its own."""
-    with life.broker() as (broker, client):
-        broker.driver.ask("broker.pop")
-        life.send(client, 300)
-        read = client.ask("sql", group="popping", topic="Live0", pop=True)["messages"]
-        assert read
-        yield life.copy("running")
-        broker.stop()
-    yield life.copy("stopped")
-
-
-def timers(life: Life) -> Stores:
-    """Messages for a given second, delivered and not."""
-    with life.broker() as (broker, client):
-        for seconds in (2, 600):
-            for message in messages(40, life.sent):
-                message["p"]["TIMER_DELAY_SEC"] = str(seconds)
-                client.send([message])
-            life.sent += 40
-        time.sleep(5)
-        broker.catch_up()
-        yield life.copy("running")
-        broker.stop()
-    yield life.copy("stopped")
+def all_that_waits(life: Life) -> Stores:
+    """Delayed, timed and half messages, retries, LMQ, what is popped: running, and stopped."""
+    made = live(life.version, life.folder, life.client, Size().on_this_machine())
+    life.settings = made.settings
+    yield Path(made.killed)
+    yield Path(made.store)
 
 
 def attributes(life: Life) -> Stores:
@@ -248,6 +212,6 @@ def indexed_again(life: Life) -> Stores:
 
 
 EVERY: list[Callable[[Life], Stores]] = [stopped_and_killed, nothing, expired, topic_deleted,
-                                         clock_set_back, delayed]  # fmt: skip
-SINCE_5: list[Callable[[Life], Stores]] = [pop, timers, attributes]
+                                         clock_set_back]  # fmt: skip
+SINCE_5: list[Callable[[Life], Stores]] = [all_that_waits, attributes]
 SINCE_5_4: list[Callable[[Life], Stores]] = [indexed_again]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import reput
 from reput.jobs.check import check
@@ -18,32 +18,31 @@ from tests.in_process import Session, as_text
 CUT = Cut(100_000, 3, 3)  # more splits than one a segment, and an index in ranges
 
 
-def run_check(store: Path, version: str, settings: Mapping[str, Any]) -> CheckReport:
-    return check(
-        Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT  # type: ignore[arg-type]
-    )  # fmt: skip
+def _run(
+    job: Callable[..., Any], store: Path, version: str | None, settings: Any, **more: Any
+) -> Any:
+    return job(Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT, **more)
 
 
-def run_verify(store: Path, version: str, settings: Mapping[str, Any]) -> Report:
-    return verify(
-        Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT  # type: ignore[arg-type]
-    )  # fmt: skip
+def run_check(store: Path, version: str | None, settings: Mapping[str, Any]) -> CheckReport:
+    return cast(CheckReport, _run(check, store, version, settings))
+
+
+def run_verify(store: Path, version: str | None, settings: Mapping[str, Any]) -> Report:
+    return cast(Report, _run(verify, store, version, settings))
 
 
 def run_recover(
-    store: Path, version: str, settings: Mapping[str, Any], dry_run: bool = True, **more: Any
+    store: Path, version: str | None, settings: Mapping[str, Any], dry_run: bool = True
 ) -> Recovered:
-    return recover(
-        Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT,  # type: ignore[arg-type]
-        dry_run=dry_run, **more,
-    )  # fmt: skip
+    return cast(Recovered, _run(recover, store, version, settings, dry_run=dry_run))
 
 
-def said(store: Path, version: str, settings: Mapping[str, Any], held: bool = False) -> list[str]:
+def said(store: Path, version: str | None, settings: Mapping[str, Any]) -> list[str]:
     """All that is said of a store and should not be, one line each.
 
-    held: a broker has it, so that recover would refuse. A store that was not stopped cleanly
-    needs recovery, and that is all that may be said of it: nothing is cut, nothing removed.
+    A store that was not stopped cleanly needs recovery, and that is all that may be said of it:
+    nothing is cut, nothing removed.
     """
     checked, verified = (run(store, version, settings) for run in (run_check, run_verify))
     lines = [f"check: {each.path}: {each.reason}" for each in checked.findings]
@@ -54,11 +53,9 @@ def said(store: Path, version: str, settings: Mapping[str, Any], held: bool = Fa
     lines += [f"verify: warning: {each}" for each in verified.warnings]
     if checked.undamaged != (not lines) or verified.same != (not verified.differences):
         lines.append("the reports contradict themselves")
-    if checked.crashed != ((store / "abort").exists() and not held):
+    if checked.crashed != (store / "abort").exists():
         lines.append("check: does not know whether the store was stopped")
     lines += _fates(store)
-    if held:
-        return lines
     about = run_recover(store, version, settings)
     lines += [f"recover: warning: {each}" for each in about.warnings]
     lines += [f"recover: would remove {each}" for each in about.removed]

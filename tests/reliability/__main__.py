@@ -49,21 +49,25 @@ class Engines:
             yield from pool.map(one, given)
 
 
-def _count(
-    engines: Engines, store: Small, inputs: list[Input]
-) -> Iterator[tuple[Input, Class, Class, Outcome]]:
+def _rows(
+    engines: Engines, name: str, store: Small, inputs: list[Input],
+    note: Callable[[Input, Class, Class, Outcome], None] = lambda *_: None,
+) -> Iterator[str]:  # fmt: skip
+    """RocketMQ's row and ours; note: is told of each input, our class of it, RocketMQ's."""
     mine_sound = ours(store)
     (theirs_sound,) = engines.map(lambda engine, _: engine.recover(store), [None])
     assert theirs_sound.messages == mine_sound.messages
     theirs = engines.map(lambda engine, each: engine.recover(store, each), inputs)
+    counts: tuple[Counter[Class], Counter[Class]] = Counter(), Counter()
     for each, their in zip(inputs, theirs, strict=True):
         mine = ours(store, each)
-        yield (each, classify(store, mine_sound, mine, each.number),
-               classify(store, theirs_sound, their, each.number), mine)  # fmt: skip
-
-
-def _row(name: str, counts: Counter[Class]) -> str:
-    return f"| {name} | " + " | ".join(str(counts[kind]) for kind in _CLASSES) + " |"
+        found = (classify(store, theirs_sound, their, each.number),
+                 classify(store, mine_sound, mine, each.number))  # fmt: skip
+        for count, kind in zip(counts, found, strict=True):
+            count[kind] += 1
+        note(each, found[1], found[0], mine)
+    for who, count in zip(("RocketMQ", "reput salvage"), counts, strict=True):
+        yield f"| {name}: {who} | " + " | ".join(str(count[kind]) for kind in _CLASSES) + " |"
 
 
 def _header(first: str) -> list[str]:
@@ -75,26 +79,21 @@ def flips_table(engines: Engines, every: int) -> Iterator[str]:
     store = small()
     yield from _header(f"flips of a record, RocketMQ {VERSION} and reput")
     fields: dict[str, Counter[str]] = {}
+    lost = (Class.OTHERS_LOST, Class.ALL_LOST)
+
+    def note(given: Input, my: Class, their: Class, outcome: Outcome) -> None:
+        field = fields.setdefault(given.field, Counter())
+        field.update(bits=1, named=outcome.reported, ours=my in lost, theirs=their in lost)
+
     for name, number in PLACES.items():
-        mine: Counter[Class] = Counter()
-        theirs: Counter[Class] = Counter()
-        for given, my, their, outcome in _count(engines, store, [*flips(store, number, every)]):
-            mine[my] += 1
-            theirs[their] += 1
-            field = fields.setdefault(given.field, Counter())
-            field["bits"] += 1
-            field["named"] += outcome.reported
-            field[f"reput {my.name}"] += 1
-            field[f"RocketMQ {their.name}"] += 1
-        yield _row(f"{name} record: RocketMQ", theirs)
-        yield _row(f"{name} record: reput salvage", mine)
+        inputs = [*flips(store, number, every)]
+        yield from _rows(engines, f"{name} record", store, inputs, note)
     yield ""
     yield "| field | bits | named by reput | reput: others lost | RocketMQ: others lost |"
     yield "|---|---:|---:|---:|---:|"
     for name, found in fields.items():
-        yield (f"| {name} | {found['bits']} | {found['named']} | "
-               f"{found['reput OTHERS_LOST'] + found['reput ALL_LOST']} | "
-               f"{found['RocketMQ OTHERS_LOST'] + found['RocketMQ ALL_LOST']} |")  # fmt: skip
+        counts = " | ".join(str(found[each]) for each in ("bits", "named", "ours", "theirs"))
+        yield f"| {name} | {counts} |"
 
 
 def tails_table(engines: Engines, every: int) -> Iterator[str]:
@@ -103,13 +102,7 @@ def tails_table(engines: Engines, every: int) -> Iterator[str]:
     for kind in LAST:
         store = small(kind)
         for what, inputs in (("cuts", cuts(store)), ("holes", holes(store))):
-            mine: Counter[Class] = Counter()
-            theirs: Counter[Class] = Counter()
-            for _, my, their, _ in _count(engines, store, [*inputs][::every]):
-                mine[my] += 1
-                theirs[their] += 1
-            yield _row(f"{kind}, {what}: RocketMQ", theirs)
-            yield _row(f"{kind}, {what}: reput salvage", mine)
+            yield from _rows(engines, f"{kind}, {what}", store, [*inputs][::every])
 
 
 def derived_table(engines: Engines, every: int) -> Iterator[str]:

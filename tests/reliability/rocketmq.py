@@ -11,6 +11,7 @@ from tests.reliability.hostile import Hostile
 from tests.reliability.inputs import VERSION, Input, Small
 from tests.reliability.outcome import Outcome
 from tests.rocketmq.driver import Driver, JobFailedError
+from tests.rocketmq.puts import derived
 
 _STORES_A_JVM = 400  # each leaves maps and threads behind
 _QUEUES = ("consumequeue", "batchconsumequeue")
@@ -106,7 +107,7 @@ class RocketMQ:
             return Outcome(0, {}, failed=why or "failed")
         if answer.get("refused"):
             return Outcome(0, {}, failed="refuses to load the store")
-        return Outcome(int(answer["dispatched"]), _derived(root))
+        return Outcome(int(answer["dispatched"]), derived(root))
 
 
 def _again_if_failed(once: Callable[[], Outcome]) -> Outcome:
@@ -115,19 +116,8 @@ def _again_if_failed(once: Callable[[], Outcome]) -> Outcome:
     return once() if outcome.failed else outcome
 
 
-def _derived(root: Path) -> dict[str, bytes]:
-    found = {}
-    for folder in _QUEUES:
-        for path in sorted((root / folder).rglob("*")):
-            if path.is_file():
-                found[str(path.relative_to(root))] = path.read_bytes()
-    for number, path in enumerate(sorted((root / "index").glob("*"))):
-        found[f"index/{number}"] = path.read_bytes()
-    return found
-
-
 def _numbered(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Index files by their order, no checkpoint: as _derived."""
+    """Index files by their order, no checkpoint: as `derived` has them."""
     index = sorted(path for path in files if path.startswith("index/"))
     return {f"index/{index.index(path)}" if path in index else path: content
             for path, content in files.items() if "/" in path}  # fmt: skip

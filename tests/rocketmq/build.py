@@ -7,9 +7,11 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.processes import run_words
 
@@ -79,6 +81,28 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
+def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """The folder, made at its first use: elsewhere, and then renamed, so that it is a whole one."""
+    if folder.is_dir():
+        return folder
+    with _locked(folder.parent / "build.lock"):
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".tmp-") as scratch:
+                under_way = Path(scratch) / "made"
+                under_way.mkdir()
+                make(under_way)
+                under_way.rename(folder)
+    return folder
+
+
+def run_or_raise(*words: object, **more: Any) -> None:
+    """A command that builds something; raises RuntimeError with what it said."""
+    done = run_words(*words, **more)
+    if done.returncode:
+        command = " ".join(map(str, words))
+        raise RuntimeError(f"{command} failed:\n{done.stdout[-9000:]}{done.stderr[-9000:]}")
+
+
 def build(version: str) -> Path:
     """The folder with `classes/` and `lib/`, built if it is not there yet."""
     if version not in VERSIONS + RECORD_VERSIONS + CHAIN_VERSIONS:
@@ -86,27 +110,18 @@ def build(version: str) -> Path:
         raise ValueError(f"RocketMQ {version} is none of {known}")
     if reason := missing(version):
         raise NoMavenError(reason)
-    folder = built_folder(version)
-    if (folder / "classes").is_dir():
-        return folder
-    cache = cache_folder() / "rocketmq"
-    with _locked(cache / "build.lock"):
-        if (folder / "classes").is_dir():
-            return folder
-        under_way = cache / f"{folder.name}.tmp"
-        shutil.rmtree(under_way, ignore_errors=True)
-        command = ["mvn", *("-q", "-B", "-f", str(DRIVER / "pom.xml")),
-                   f"-Dmaven.repo.local={cache_folder() / 'maven'}",
-                   f"-Drocketmq.version={(artifact := ARTIFACT_VERSIONS.get(version, version))}",
-                   f"-Drocketmq.others={OTHERS_OF.get(version, artifact)}",
-                   f"-Dbuild.folder={under_way}", "compile"]  # fmt: skip
-        done = run_words(*command)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-        _drop_older(cache, version)
-        # The rename comes last: a folder of this name is always a whole build.
-        under_way.rename(folder)
-    return folder
+
+    def compiled(to: Path) -> None:
+        artifact = ARTIFACT_VERSIONS.get(version, version)
+        run_or_raise(
+            "mvn", "-q", "-B", "-f", DRIVER / "pom.xml",
+            f"-Dmaven.repo.local={cache_folder() / 'maven'}", f"-Drocketmq.version={artifact}",
+            f"-Drocketmq.others={OTHERS_OF.get(version, artifact)}", f"-Dbuild.folder={to}",
+            "compile",
+        )  # fmt: skip
+        _drop_older(cache_folder() / "rocketmq", version)
+
+    return made_once(built_folder(version), compiled)
 
 
 def _drop_older(cache: Path, version: str) -> None:

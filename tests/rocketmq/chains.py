@@ -4,7 +4,6 @@ python -m tests.rocketmq.chains        (writes those of tests/chains/stores anew
 
 import random
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from tests.quiet.lives import Life, indexed_again
 from tests.rocketmq.driver import Driver
+from tests.unpacking import pack
 
 KEPT = Path(__file__).parents[1] / "chains" / "stores"
 CHAINS = (("5.3.3", "5.5.0"), ("4.9.7", "5.3.3", "5.5.0"), ("4.7.0", "4.9.7"))
@@ -88,9 +88,7 @@ def _keep(releases: Sequence[str]) -> None:
 
 
 def _pack(store: Path) -> None:
-    command = ["tar", "--sort=name", "--owner=0", "--group=0", "--sparse", "-cJf",
-               str(KEPT / f"{store.name}.tar.xz"), "-C", str(store.parent), store.name]  # fmt: skip
-    subprocess.run(command, check=True)
+    pack(KEPT / f"{store.name}.tar.xz", [(store, store.name)])
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 import json
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests import unpacking
@@ -26,49 +25,37 @@ BOTH_IN_ROCKSDB = {**TRANSACTIONS_IN_ROCKSDB, "timerRocksDBEnable": True}
 GROUP = "failing"
 
 
-@dataclass
-class Done:
-    """What was done, by UNIQ_KEY."""
-
-    transactions: dict[str, str] = field(default_factory=dict)  # the state that must be reported
-    delays: dict[str, str] = field(default_factory=dict)
-    timers: dict[str, str] = field(default_factory=dict)
-    retried: str = ""
-    plain: str = ""
-
-
-def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
-    """Have a broker of a release live it, and stop it."""
-    done = Done()
-    five = version[0] == "5"
-    with living(version, store, **SETTINGS, **(FIVE if five else {}), driver=client) as (
-        broker, asked,
-    ):  # fmt: skip
-        done.plain = asked.send(messages(20, seed))[0][3]
-        begun = time.monotonic()
-        for key in transactions(asked, ["UNKNOW"] * 2, seed + 100):
-            done.transactions[key] = "discarded"
-        for message in asked.send(delayed(4, 4, seed + 150)):
-            done.delays[message[3]] = "waiting"
-        for message in asked.send(delayed(5, 1, seed + 200)):
-            done.delays[message[3]] = "delivered"
-        if five:
-            for seconds, said in ((2, "delivered"), (3600, "waiting")):
-                for message in asked.send(timers(3, seconds, seed + 250 + seconds)):
-                    done.timers[message[3]] = said
-        failing = messages(1, seed + 300)[0] | {"t": "Failing", "q": 0}
-        done.retried = asked.send([failing])[0][3]
+def live(version: str, store: Path, client: Driver) -> dict[str, object]:
+    """Have a broker of a release live it, and stop it; returns what was done, by UNIQ_KEY, with the
+    states that must be reported."""
+    five = FIVE if version[0] == "5" else {}
+    with living(version, store, **SETTINGS, **five, driver=client) as (broker, asked):
+        plain, begun = asked.send(messages(20))[0][3], time.monotonic()
+        states = dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 100), "discarded")
+        delays = {each[3]: "waiting" for each in asked.send(delayed(4, 4, 150))}
+        delays |= {each[3]: "delivered" for each in asked.send(delayed(5, 1, 200))}
+        timed = _timed(asked, 250) if five else {}
+        failing = messages(1, 300)[0] | {"t": "Failing", "q": 0}
+        retried = asked.send([failing])[0][3]
         asked.ask("fail", group=GROUP, topic="Failing", times=2, attempts=3, seconds=60)
-        outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
-        for outcome, said in outcomes.items():
-            for key in transactions(asked, [outcome] * 3, seed + 400 + len(outcome)):
-                done.transactions[key] = said
+        states |= _ended(asked, 3, 400)
         # three checks, a second each, after four seconds in which there are none
         time.sleep(max(0.0, begun + 12 - time.monotonic()))
         broker.driver.ask("broker.checks", most=1000)
-        for key in transactions(asked, ["UNKNOW"] * 2, seed + 600):
-            done.transactions[key] = "pending"
-    return done
+        states |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 600), "pending")
+    return {"transactions": states, "delays": delays, "timers": timed, "retried": retried,
+            "plain": plain}  # fmt: skip
+
+
+def _timed(client: Client, first: int) -> dict[str, str]:
+    return {each[3]: said for seconds, said in ((2, "delivered"), (3600, "waiting"))
+            for each in client.send(timers(3, seconds, first + seconds))}  # fmt: skip
+
+
+def _ended(client: Client, many: int, first: int) -> dict[str, str]:
+    outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
+    return {key: said for outcome, said in outcomes.items()
+            for key in transactions(client, [outcome] * many, first + len(outcome))}  # fmt: skip
 
 
 def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str, str]]:
@@ -77,21 +64,14 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, dict[str,
     "given up": asked about transactionCheckMax times, after which the broker removes its row in
     RocksDB and writes nothing into the log; "asked": pending, and asked about at least once."""
     reported: dict[str, str] = {}
-    by_timer: dict[str, str] = {}
     given = {**SETTINGS, **FIVE, **BOTH_IN_ROCKSDB, "transactionCheckMax": 2}
     given["mappedFileSizeCommitLog"] = 4096  # so that the first pending one is not in the last
     with living(version, store, **given, driver=client) as (broker, asked):
         late = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "3600"}  # no check before
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"], 0, **late), "pending")
         asked.send(messages(10))
-        for seconds, said in ((2, "delivered"), (3600, "waiting")):
-            for message in asked.send(timers(3, seconds, 50 + seconds)):
-                by_timer[message[3]] = said
-        by_timer[_recalled(asked)] = "deleted"
-        outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
-        for outcome, said in outcomes.items():
-            for key in transactions(asked, [outcome] * 2, 100 + len(outcome)):
-                reported[key] = said
+        by_timer = {**_timed(asked, 50), _recalled(asked): "deleted"}
+        reported |= _ended(asked, 2, 100)
         reported |= dict.fromkeys(transactions(asked, ["UNKNOW"] * 2, 200), "given up")
         time.sleep(10)  # four seconds without checks, then three checks
         checked = transactions(asked, ["UNKNOW"], 300)
@@ -129,7 +109,7 @@ def _recalled(client: Client) -> str:
     return str(key)
 
 
-def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[str, str]:
+def skipped(version: str, store: Path, client: Driver) -> dict[str, str]:
     """Delayed messages of which some are due while the broker refuses puts; then it is stopped.
 
     Returns each one's UNIQ_KEY with the time at which it was due: "before", "meanwhile", "after".
@@ -137,7 +117,7 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
     reported: dict[str, str] = {}
     with living(version, store, **SETTINGS, driver=client) as (broker, asked):
         for when in ("before", "meanwhile", "after"):
-            for message in asked.send(delayed(3, 2, seed + len(reported))):
+            for message in asked.send(delayed(3, 2, len(reported))):
                 reported[message[3]] = when
             if when == "meanwhile":
                 broker.driver.ask("broker.writable", on=False)
@@ -167,18 +147,19 @@ def transactions(client: Client, outcomes: list[str], first: int, **properties: 
 
 
 MAKES: dict[str, Callable[[str, Path, Driver], dict[str, object]]] = {
-    "live": lambda *given: asdict(live(*given)),
+    "live": live,
     "skipped": lambda *given: {"delays": skipped(*given)},
     "rocksdb": lambda *given: {**in_rocksdb(*given)},
 }
 
 
-def pack(folder: Path, archive: Path) -> None:
+KEPT = ("done.json", *(f"store/{name}" for name in stores.KEPT),
+        *(f"store/config/{name}" for name in stores.KEPT_OF_CONFIG))  # fmt: skip
+
+
+def pack(folder: Path, archive: Path, kept: Iterable[str] = KEPT) -> None:
     """An archive of what tests need: small, and with nothing of the machine that made it."""
-    store = folder / "store"
-    kept = [path for name in stores.KEPT if (path := store / name).exists()]
-    kept += [path for name in stores.KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
-    paths = [(path, path.relative_to(folder).as_posix()) for path in (folder / "done.json", *kept)]
+    paths = [(path, name) for name in kept if (path := folder / name).exists()]
     unpacking.pack(archive, paths, lambda name: name in stores.LEFT_OUT
                    or name.startswith("OPTIONS-"))  # fmt: skip
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import random
 import shutil
 import socket
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ SETTINGS: dict[str, object] = {
 }  # fmt: skip
 # A pending transaction is asked about soon. (Before 4.3 there is no check-back.)
 CHECK_SOON = {"transactionTimeOut": 1000, "transactionCheckInterval": 2000}
-DELAY_LEVEL = 4  # 30 s: past the first broker's stop, soon after the second one's start
 
 
 # Each of pytest's processes has ports of its own, and gives each once before it begins again: what
@@ -130,6 +129,27 @@ def warmed(driver: Driver, namesrv: str) -> Client:
     return client
 
 
+def killed_while_sending(
+    version: str, store: Path, client: Driver, first: int, wait: Callable[[], None],
+    **settings: Any,
+) -> list[list[Any]]:  # fmt: skip
+    """What a broker had acknowledged when it was killed: after so many messages at first, and
+    `wait`, while a client goes on to send."""
+    with Broker(version, store, **settings) as broker:
+        asking = Client(client, broker.namesrv)
+        sent = asking.send(messages(first))
+
+        def kill() -> None:
+            wait()
+            broker.driver.kill()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        sent += asking.send(messages(20_000, first), until_killed=True, send_timeout_ms=1000)
+        killer.join()
+    return sent
+
+
 def messages(count: int, first: int = 0) -> list[dict[str, Any]]:
     """Plain messages for all queues; property n is for SQL filters."""
     return [
@@ -141,47 +161,6 @@ def messages(count: int, first: int = 0) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def answers(client: Client, sent: list[list[Any]], group: str) -> dict[str, Any]:
-    """What a client is reported, of all kinds of question, about messages that stay as they are."""
-    found = client.ask(
-        "find",
-        keys=[["Live0", "key0"], ["Live1", "key1"], ["Live2", "all2"], ["Live0", "no such key"]],
-        ids=[[message[0], message[4]] for message in sent[::17]]
-        + [[message[0], message[3]] for message in sent[::23]],
-        times=[["Live0", 0, 0], ["Live1", 1, 1 << 42]],
-    )
-    found["by_key"] = [sorted(each) for each in found["by_key"]]
-    del found["key_seconds"]  # for benchmarks
-    every = client.read(group=f"{group}-all")
-    queues = {message[1] for message in every if message[0] == "Live0"}
-    return {**found, "all": every, "again": client.read(group=f"{group}-more"),
-            "tag A": client.read(group=f"{group}-tag", expression="A"),
-            "sql": _by_sql(client, f"{group}-sql", queues)}  # fmt: skip
-
-
-def _by_sql(client: Client, group: str, queues: set[int]) -> list[Any]:
-    """What a filter lets through. A push consumer's first pulls may take longer than the quiet
-    that ends the question, on a busy machine and one queue after the other (4.1.0): an answer
-    that has not messages of all these queues is asked for again, more patiently."""
-    found: list[Any] = []
-    for seconds in (3, 10, 30):
-        asked = {"group": f"{group}{seconds}", "topic": "Live0", "quiet_ms": seconds * 1000}
-        found = sorted(client.ask("sql", sql="n > 100", **asked)["messages"])
-        if {message[1] for message in found} == queues:
-            break
-    return found
-
-
-def until(client: Client, topic: str, wanted: set[str], seconds: float) -> bool:
-    """Wait until messages with all these keys can be read from a topic."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if wanted <= {message[7] for message in client.read((topic,), group="awaiting")}:
-            return True
-        time.sleep(0.5)
-    return False
-
-
 def replace_derived(
     reput: Reput, version: str, store: Path, scratch: Path, settings: Mapping[str, object]
 ) -> None:
@@ -191,11 +170,6 @@ def replace_derived(
     for name in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
         if (scratch / name).exists():
             shutil.move(scratch / name, store / name)
-
-
-def snapshot(store: Path) -> dict[str, tuple[int, str]]:
-    return {name: (path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()) for name,
-            path in derived_files(store)}  # fmt: skip
 
 
 def contents(store: Path) -> dict[str, bytes]:

@@ -2,16 +2,13 @@
 
 import hashlib
 import json
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.processes import run_words
-from tests.rocketmq.build import DRIVER, JAVA_OPTIONS, cache_folder, java
+from tests.rocketmq.build import DRIVER, JAVA_OPTIONS, cache_folder, java, made_once, run_or_raise
 from tests.rocketmq.driver import QUICK_TO_START
 from tests.rocketmq.live import free_port
 from tests.rocketmq.served import NAME
@@ -25,20 +22,10 @@ def libraries(part: str, version: str) -> Path:
     """A folder with the jars of a part of RocketMQ; made at the first use."""
     digest = hashlib.sha256(_POM.read_bytes())
     folder = cache_folder() / part / f"{version}-{digest.hexdigest()[:12]}"
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    under_way = Path(tempfile.mkdtemp(dir=folder.parent))
-    done = run_words("mvn", "-q", "-B", "-f", str(_POM), f"-Dpart={part}",
-                     f"-Dpart.version={version}", f"-Dmaven.repo.local={cache_folder() / 'maven'}",
-                     _COPY, f"-DoutputDirectory={under_way}", "-DincludeScope=runtime")  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(f"mvn failed:\n{done.stdout}{done.stderr}")
-    try:
-        under_way.rename(folder)
-    except OSError:  # another process was quicker
-        shutil.rmtree(under_way)
-    return folder
+    words = ("-q", "-B", "-f", _POM, f"-Dpart={part}", f"-Dpart.version={version}",
+             f"-Dmaven.repo.local={cache_folder() / 'maven'}", _COPY,
+             "-DincludeScope=runtime")  # fmt: skip
+    return made_once(folder, lambda to: run_or_raise("mvn", *words, f"-DoutputDirectory={to}"))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from reput.store_format.message.message import Message
+from tests.reference.compare import derived_files
 from tests.rocketmq.driver import Driver
 
 SIZES = {"mappedFileSizeCommitLog": 65536, "mappedFileSizeConsumeQueue": 2000, "maxHashSlotNum": 50,
@@ -14,13 +15,7 @@ SIZES = {"mappedFileSizeCommitLog": 65536, "mappedFileSizeConsumeQueue": 2000, "
 
 def derived(root: Path) -> dict[str, bytes]:
     """Queues and index by name; index files by number, their names are the clock's."""
-    found = {}
-    for path in sorted((root / "consumequeue").rglob("*")):
-        if path.is_file():
-            found[str(path.relative_to(root))] = path.read_bytes()
-    for number, path in enumerate(sorted((root / "index").iterdir())):
-        found[f"index/{number}"] = path.read_bytes()
-    return found
+    return {name: path.read_bytes() for name, path in derived_files(root)}
 
 
 def assert_same(found: dict[str, bytes], expected: dict[str, bytes]) -> None:

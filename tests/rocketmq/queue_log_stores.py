@@ -67,8 +67,7 @@ def tier(store: Path, folder: Path, segment: int, queue: int) -> dict[str, list[
                    f"{libraries('rocketmq-tiered-store', VERSION)}/*", str(_TIERED), str(copy),
                    str(folder), str(segment), str(queue), *queues]  # fmt: skip
         done = run_words(*command)
-    if done.returncode:
-        raise RuntimeError(f"Tiered.java failed:\n{done.stderr[-3000:]}")
+    assert not done.returncode, done.stderr[-3000:]
     (cluster,) = folder.glob("*_judge")
     found: dict[str, list[list[str]]] = {}
     for line in done.stdout.splitlines():

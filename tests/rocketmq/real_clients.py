@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.processes import run_words
-from tests.rocketmq.build import DRIVER, JAVA_OPTIONS, build, cache_folder, java
+from tests.rocketmq.build import (
+    DRIVER,
+    JAVA_OPTIONS,
+    build,
+    cache_folder,
+    java,
+    made_once,
+    run_or_raise,
+)
 from tests.rocketmq.driver import QUICK_TO_START
 
 SOURCES = Path(__file__).parent / "clients"
@@ -28,18 +36,8 @@ def _compiled(version: str) -> str:
         digest.update(source.read_bytes())
     folder = cache_folder() / "rocketmq-clients" / f"{version}-{digest.hexdigest()[:12]}"
     libraries = f"{driver / 'classes'}:{driver / 'lib'}/*"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        under_way = Path(tempfile.mkdtemp(dir=folder.parent))
-        command = ["javac", "-nowarn", "-cp", libraries, "-d", str(under_way), *map(str, sources)]
-        done = run_words(*command)
-        if done.returncode:
-            raise RuntimeError(f"javac failed:\n{done.stdout}{done.stderr}")
-        try:
-            under_way.rename(folder)
-        except OSError:  # another process was quicker
-            shutil.rmtree(under_way)
-    return f"{folder}:{libraries}"
+    words = ("javac", "-nowarn", "-cp", libraries, "-d")
+    return f"{made_once(folder, lambda to: run_or_raise(*words, to, *sources))}:{libraries}"
 
 
 def run(

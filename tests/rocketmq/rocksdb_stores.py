@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests import unpacking
-from tests.rocketmq.fates import SETTINGS
+from tests.rocketmq.fates import SETTINGS, pack
 from tests.rocketmq.live import living, messages
 from tests.store_format.rocksdb.stores import ARCHIVES, NAMES, SUFFIX
 
@@ -18,8 +17,8 @@ KINDS: dict[str, dict[str, object]] = {
     "double": {"rocksdbCQDoubleWriteEnable": True}, "v2": {**ALONE, "configManagerVersion": "v2"},
     "single": {**ALONE, "useSingleRocksDBForAllConfigs": True},
 }  # fmt: skip
-KEPT = ("commitlog", "consumequeue", "index", "rocksdbstore", "config", "checkpoint")
-_LEFT_OUT = {"LOCK", "IDENTITY"}
+KEPT = ("sent.json", "store/commitlog", "store/consumequeue", "store/index", "store/rocksdbstore",
+        "store/config", "store/checkpoint")  # fmt: skip
 
 
 def live(name: str, store: Path, count: int = 150) -> list[list[Any]]:
@@ -34,13 +33,6 @@ def live(name: str, store: Path, count: int = 150) -> list[list[Any]]:
     return sent
 
 
-def pack(folder: Path, archive: Path) -> None:
-    """An archive of what tests need: small, and with nothing of the machine that made it."""
-    kept = [folder / "sent.json", *(folder / "store" / name for name in KEPT)]
-    paths = [(path, path.relative_to(folder).as_posix()) for path in kept if path.exists()]
-    unpacking.pack(archive, paths, lambda name: name in _LEFT_OUT or name.startswith("OPTIONS-"))
-
-
 def main(names: list[str]) -> None:
     """Have brokers write the stores anew; times in them differ each time."""
     for name in names or NAMES:
@@ -48,7 +40,7 @@ def main(names: list[str]) -> None:
             folder = Path(made)
             (folder / "sent.json").write_text(json.dumps(live(name, folder / "store")))
             archive = ARCHIVES / f"{name}{SUFFIX}"
-            pack(folder, archive)
+            pack(folder, archive, KEPT)
         print(f"{archive.name}: {archive.stat().st_size:,} bytes", flush=True)
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.rocketmq import real_clients
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import TOPICS, Broker, free_port, messages, warmed
 from tests.rocketmq.real_clients import Step
@@ -33,11 +32,6 @@ class Made:
     stamps: list[int]  # some storeTimestamps
     ended: int  # when the broker stopped, in milliseconds
 
-    def copy(self, to: Path) -> Path:
-        """Another store like it, for one that may change it."""
-        shutil.copytree(self.store, to)
-        return to
-
 
 def make(version: str, folder: Path) -> Made:
     """Three topics of four queues; a group with offsets, and one that read all."""
@@ -59,7 +53,7 @@ def make(version: str, folder: Path) -> Made:
 @contextmanager
 def by_broker(made: Made, folder: Path, **settings: Any) -> Iterator[str]:
     """The real name server and broker on a copy; gives the name server's address."""
-    store = made.copy(folder / "real")
+    store = shutil.copytree(made.store, folder / "real")
     # A broker that may only be read, as ours: routes and refusals say so.
     with Broker(
         made.version, store, port=made.port, **{"brokerPermission": 4, **settings}
@@ -68,10 +62,10 @@ def by_broker(made: Made, folder: Path, **settings: Any) -> Iterator[str]:
 
 
 @contextmanager
-def by_reput(made: Made, *options: str, store: Path | None = None) -> Iterator[str]:
+def by_reput(made: Made, *options: str) -> Iterator[str]:
     """`reput serve` on the store, where its broker listened; gives the address."""
     command = [
-        *(sys.executable, "-m", "reput", "serve", str(store or made.store)),
+        *(sys.executable, "-m", "reput", "serve", str(made.store)),
         *("--rocketmq", made.version, "--listen", f"127.0.0.1:{made.port}"),
         *("--set", f"brokerName={NAME}", "--set", f"brokerClusterName={NAME}", *options),
     ]
@@ -215,7 +209,3 @@ def dashboard_step(made: Made) -> Step:
             ["createAndUpdateKvConfig", "N", "K", "V"], ["cleanUnusedTopicByAddr", broker],
         ],
     }  # fmt: skip
-
-
-def ask(version: str, namesrv: str, steps: list[Step], **options: Any) -> list[Any]:
-    return real_clients.run(version, namesrv, steps, **options)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reput.store_format.release.profiles import RELEASES, release_key
 from tests.processes import run_words
-from tests.rocketmq.build import OTHERS_OF, build, cache_folder, java
+from tests.rocketmq.build import OTHERS_OF, build, cache_folder, java, run_or_raise
 
 FOLDER = Path(__file__).parent / "settings"
 NOT_IN_CENTRAL = ("4.9.6", "5.1.2", "5.3.4")  # one part of them or all
@@ -53,10 +53,7 @@ def fetch(folder: Path, releases: Sequence[str]) -> None:
         "</plugins></build></project>"
     )
     repository = f"-Dmaven.repo.local={cache_folder() / 'maven'}"
-    command = ["mvn", "-q", "-B", "-f", str(pom), repository, "dependency:copy"]
-    done = run_words(*command)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    run_or_raise("mvn", "-q", "-B", "-f", pom, repository, "dependency:copy")
 
 
 def _has_auth(release: str) -> bool:

@@ -5,9 +5,10 @@ begins at the last segment that its checkpoint vouches for, and on its way delet
 file newer than the last one that was full: the keys in it of earlier segments are not put back."""
 
 import random
-import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ from reput.store_format.derived import checkpoint
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver, JobFailedError
 from tests.rocketmq.judge import Reput, copy, empty_files
-from tests.rocketmq.live import SETTINGS, Broker, Client, living, messages, replace_derived
+from tests.rocketmq.live import (
+    SETTINGS,
+    Broker,
+    Client,
+    killed_while_sending,
+    living,
+    messages,
+    replace_derived,
+)
 from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -50,37 +59,9 @@ class Served:
         return {message[3] for message in self.messages}
 
 
-def _killed(
-    version: str, store: Path, client: Driver, seconds: float, settled: int, **settings: object
-) -> list[list[Any]]:
-    """What the broker had acknowledged when it was killed, `seconds` after the first messages.
-
-    settled: messages that its checkpoint vouches for by then: the kill waits for that."""
-    with Broker(version, store, **settings) as broker:
-        asking = Client(client, broker.namesrv)
-        first = asking.send(messages(12 + settled))
-        settled_at = int(time.time() * 1000)
-        if settled:
-            time.sleep(_CHECKPOINT_SECONDS)
-
-        def kill() -> None:
-            if settled:
-                _await_checkpoint(store, settled_at)
-            else:
-                time.sleep(seconds)
-            broker.driver.kill()
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        many = messages(20_000, first=len(first))
-        sent = asking.send(many, until_killed=True, send_timeout_ms=1000)
-        killer.join()
-    return first + sent
-
-
-def _await_checkpoint(store: Path, time_ms: int) -> None:
-    """Wait until the broker's checkpoint vouches for what was stored up to a time."""
-    give_up = time.monotonic() + _VOUCHED_WITHIN_SECONDS
+def _await_checkpoint(store: Path) -> None:
+    """Wait until the broker's checkpoint vouches for what is stored by now."""
+    time_ms, give_up = int(time.time() * 1000), time.monotonic() + _VOUCHED_WITHIN_SECONDS
     vouched = 0
     while vouched <= time_ms and time.monotonic() < give_up:
         time.sleep(0.1)
@@ -102,10 +83,10 @@ def _keys(sent: list[list[Any]]) -> list[list[str]]:
 
 
 def _both(
-    version: str, folder: Path, reput: Reput, client: Driver, seconds: float, settled: int = 0
+    version: str, folder: Path, reput: Reput, client: Driver, first: int, wait: Callable[[], None]
 ) -> tuple[list[list[Any]], Served, Served]:
     store = folder / "store"
-    sent = _killed(version, store, client, seconds, settled, **OFTEN)
+    sent = killed_while_sending(version, store, client, first, wait, **OFTEN)
     keys = _keys(sent)
     copy(store, folder / "theirs")
     try:
@@ -140,7 +121,8 @@ def _assert_never_less(sent: list[list[Any]], theirs: Served, ours: Served) -> N
 def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(folder, reput) -> None:
     version = "5.3.3"
     with Driver(version) as client:
-        sent, theirs, ours = _both(version, folder, reput, client, seconds=0, settled=2000)
+        settled = partial(_await_checkpoint, folder / "store")
+        sent, theirs, ours = _both(version, folder, reput, client, 2012, settled)
     _assert_never_less(sent, theirs, ours)
     # Before: RocketMQ's own recovery no longer finds the keys of the first segments.
     lost = sum(not found for found in theirs.by_key)
@@ -154,7 +136,8 @@ def test_what_a_client_reads_after_a_kill_is_never_less(moment, folder, reput) -
     version = VERSIONS[moment % len(VERSIONS)]
     seconds = random.Random(f"moment {moment}").uniform(0.2, 8)
     with Driver(version) as client:
-        _assert_never_less(*_both(version, folder, reput, client, seconds))
+        wait = partial(time.sleep, seconds)
+        _assert_never_less(*_both(version, folder, reput, client, 12, wait))
 
 
 # --- A real broker serves a repaired store past its damage; RocketMQ alone loses what follows.

@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 
-from reput import rebuild, verify
+from reput import verify
 from reput.jobs.cli import main
-from reput.jobs.install import install_set
 from reput.store_format.release.setting_table import SettingError
 from tests import golden_stores
 from tests.in_process import Session, as_text
-from tests.jobs.deriving.rocksdb_rows import rows
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy, difference
 from tests.rocketmq.live import SETTINGS, TOPICS, Client, living, messages
-from tests.rocketmq.rocksdb_stores import ALONE, KINDS
+from tests.rocketmq.rocksdb_stores import KINDS
 from tests.rocketmq.served import Made, by_reput
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long,
@@ -78,9 +76,8 @@ class _Asked:
     ) -> None:  # fmt: skip
         self.store, self.capsys = store, capsys
         self.given = ["--rocketmq", version]
-        for name, value in {**SETTINGS, **given}.items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            self.given += ["--set", f"{name}={text}"]
+        for name, value in as_text({**SETTINGS, **given}).items():
+            self.given += ["--set", f"{name}={value}"]
 
     def run(self, *words: object) -> tuple[int, str, str]:
         code = main([str(word) for word in words])
@@ -157,8 +154,7 @@ class _Asked:
         assert len(err) < 300
 
 
-# --- LMQ queues in RocksDB: in double writing stores (combineCQUseRocksdbForLmq, 5.5.0 on: the
-# files are without them), and moved there and back by reput.
+# --- LMQ queues of double writing stores (combineCQUseRocksdbForLmq, 5.5.0 on): not in files.
 
 IN_ROCKSDB = {"rocksdbCQDoubleWriteEnable": True, "combineCQUseRocksdbForLmq": True}
 APART_LMQ = {"useSeparateStorePathForRocksdbCQ": True}
@@ -184,58 +180,3 @@ def test_files_have_no_entries_of_lmq(version, folder, drivers, reput) -> None:
     assert report.in_rocksdb
     with pytest.raises(SettingError, match=r"has queues in files and in RocksDB .* --queues files"):
         reput.rebuild(version, given, theirs, folder / "again")
-
-
-# A client of 5.3.3 goes through its topics as a HashMap does: these come after Live0, whose route
-# leads it to the broker.
-LMQ = ("%LMQ%f", "%LMQ%用户")
-LITE: dict[str, object] = {"enableLmq": True, "enableMultiDispatch": True}
-
-
-def multi(count: int, first: int) -> list[dict[str, Any]]:
-    """Messages of which each is for LMQ queues too, in turn for the first, the second, and both."""
-    made = messages(count, first)
-    for number, message in enumerate(made):
-        names = LMQ if number % 3 == 2 else LMQ[number % 3 :][:1]
-        message["p"]["INNER_MULTI_DISPATCH"] = ",".join(names)
-    return made
-
-
-def in_lmq(client: Client, group: str) -> dict[str, list[str]]:
-    """The KEYS of the messages in each LMQ queue, in its order, as a client reads them."""
-    before = len(client.ask("pull", group=group, queues={"Live0": 1})["messages"])
-    found = {}
-    for name in LMQ:  # the other topic's route leads to the broker
-        read = client.ask("pull", group=group, queues={"Live0": 1, name: 1})["messages"]
-        found[name] = [message[7] for message in read[before:]]
-    return found
-
-
-@pytest.mark.parametrize("version", ["5.3.3", "5.5.1"])
-def test_a_broker_serves_lmq_queues_that_were_moved(version: str, tmp_path: Path) -> None:
-    store, wanted = tmp_path / "store", {name: list[str]() for name in LMQ}
-    settings = as_text({**SETTINGS, **LITE})
-    with Driver(version) as driver:
-        for number, kind in enumerate(("files", "rocksdb", "files")):
-            given = {**LITE, **(ALONE if kind == "rocksdb" else {})}
-            with living(version, store, **given, driver=driver) as (broker, client):
-                if number:
-                    assert in_lmq(client, f"moved{number}") == wanted
-                    assert broker.status()["dispatched"] == 0
-                made = multi(30, 30 * number)
-                client.send(made, send_timeout_ms=60_000)
-                for message in made:
-                    for name in message["p"]["INNER_MULTI_DISPATCH"].split(","):
-                        wanted[name].append(message["p"]["KEYS"])
-                broker.catch_up()
-                assert in_lmq(client, f"all{number}") == wanted
-            other, output = {"files": "rocksdb", "rocksdb": "files"}[kind], tmp_path / "set"
-            for queues in (kind, other):  # the broker's own, and those that it goes on with
-                rebuild(Session(), str(store), str(output), rocketmq=version, settings=settings,
-                        queues=queues, replace=True)  # fmt: skip
-                report = verify(Session(), str(store), against=str(output), rocketmq=version,
-                                settings=settings)  # fmt: skip
-                assert report.same, report.differences
-                if queues == "rocksdb" == kind:
-                    assert rows(output / "consumequeue") == rows(store / "consumequeue")
-            assert install_set(str(store), str(output)).done

@@ -1,17 +1,16 @@
-"""Pairs of a real master and slave that kills made diverge: what `compare` says of them is what
+"""A real master and slave that a kill made diverge: what `compare` says of them is what
 their clients were acknowledged, and what clients read from either."""
 
 import io
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reput import compare, convert, replicate_from
-from reput.jobs.comparing.report import BEHIND, PARTED, CompareReport
+from reput.jobs.comparing.report import PARTED, CompareReport
 from reput.jobs.engines.local import local_engine
 from reput.jobs.replicating.target import ReplicaDiffers, Replicated
 from reput.store_format.files.folder import Folder
@@ -20,7 +19,7 @@ from reput.store_format.log.groups import read_epochs
 from tests.in_process import as_text
 from tests.processes import until
 from tests.rocketmq import two_brokers as pairs
-from tests.rocketmq.driver import Driver, JobFailedError
+from tests.rocketmq.driver import JobFailedError
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, living, messages
 from tests.rocketmq.two_brokers import VERSION, two_brokers
 
@@ -71,47 +70,6 @@ def merged(master: Path, slave: Path) -> Path:
                           rocketmq=VERSION, settings=as_text(SETTINGS))  # fmt: skip
     assert summary.shared[1] >= 3000
     return made
-
-
-@contextmanager
-def master_and_slave(folder: Path) -> Iterator[tuple[Broker, Broker, Client]]:
-    with Broker(VERSION, folder / "master") as master, Driver(VERSION) as driver:
-        options = {**pairs.SLAVE, "haMasterAddress": f"127.0.0.1:{master.port + 1}"}
-        with Broker(VERSION, folder / "slave", namesrv=master.namesrv, **options) as slave:
-            yield master, slave, Client(driver, master.namesrv)
-
-
-def test_a_master_that_was_killed_before_its_slave_had_all(tmp_path: Path) -> None:
-    master, slave = tmp_path / "master", tmp_path / "slave"
-    with master_and_slave(tmp_path) as (first, second, client):
-        both = acknowledged(client, messages(3000))
-        assert until(lambda: pairs.ends(second) == pairs.ends(first))
-        sent = pairs.killed_behind(first, second, client, pairs.large(300, 3000))
-        late = {each[ID] for each in sent}
-        second.driver.kill()
-    report, lines = found_by(master, slave)
-    assert report.pairs[0].verdict == BEHIND
-    behind = ids_only_of(master, lines)
-    assert behind
-    assert behind <= late  # some may have been in the sockets already
-    with Broker(VERSION, slave) as promoted, Driver(VERSION) as driver:  # as a master now
-        client = Client(driver, promoted.namesrv)
-        after = acknowledged(client, messages(1500, first=5000))
-        promoted.driver.kill()
-    report, lines = found_by(master, slave)
-    (pair,) = report.pairs
-    assert pair.verdict == PARTED
-    assert ids_only_of(master, lines) == behind
-    assert ids_only_of(slave, lines) == after
-    assert [found.count("only", False) for found in pair.found] == [len(behind), len(after)]
-    assert pair.there is not None
-    assert [there.reason for there in pair.there] == ["", ""]
-    assert pair.there[0].physical_offset == pair.there[1].physical_offset == pair.at
-    of_master, of_slave = read_ids(master), read_ids(slave)
-    assert of_master == both | late
-    assert of_master - of_slave == behind
-    assert of_slave - of_master == after
-    assert read_ids(merged(master, slave)) == of_master | of_slave
 
 
 # --- A replica of a master under a real controller that is killed, so that another takes its place.

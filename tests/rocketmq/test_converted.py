@@ -1,17 +1,16 @@
 """Real brokers on converted stores: each message once, at its queueOffset, and nothing dispatched
-anew. Merged and split ones, what waits or is in flight: whole/cases.py."""
+anew. Merged and split ones, LMQ, batches, what waits or is in flight: whole/cases.py."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reput.jobs.convert import convert
-from tests.converted import BATCHES, batch, light, records
-from tests.logs.encoder import build_log
-from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, living, messages
+from tests.in_process import as_text
+from tests.rocketmq import dledger
+from tests.rocketmq.live import SETTINGS, TOPICS, living, messages
+from tests.store_format.log.dledger_stores import unpack
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -62,35 +61,16 @@ def test_a_broker_of_the_new_release_serves_each_message_at_its_position(
     assert [row[PLACE] for row in after] != [row[PLACE] for row in rows]
 
 
-@pytest.mark.parametrize("kind", ["lmq", "batch"])
-def test_rocketmq_reads_each_message_of_a_queue_whose_numbers_are_in_properties(
-    kind: str, tmp_path: Path
-) -> None:
-    """Of two stores' LMQ, and of two stores' batch queue: at each position its record."""
-    settings = {**OURS, "enableLmq": "true", "enableMultiDispatch": "true"}
-    topic, attributes = ("%LMQ%dev", {}) if kind == "lmq" else ("B", {"queue.type": "BatchCQ"})
-    sizes = [1 + n * 7 % 5 for n in range(12)]
-    for store in (0, 1):
-        if kind == "lmq":
-            log = [light("XYZ"[store + n % 2], n, n, 10 * n + store) for n in range(12)]
-        else:
-            log = [batch(sum(sizes[:n]), size, 10 * n + store) for n, size in enumerate(sizes)]
-        for folder, name, raw in (
-            ("commitlog", f"{0:020d}", build_log(log, SETTINGS["mappedFileSizeCommitLog"])[0]),
-            ("config", "topics.json", json.dumps(BATCHES).encode()),
-        ):
-            (tmp_path / f"{store}" / folder).mkdir(parents=True)
-            (tmp_path / f"{store}" / folder / name).write_bytes(raw)
-    made = tmp_path / "made"
-    convert(str(tmp_path / "0"), str(made), rocketmq="5.3.3", settings=settings, meet="renumber",
-            merge=[str(tmp_path / "1")])  # fmt: skip
-    places = [at for at, _ in records({0: (made / "commitlog" / f"{0:020d}").read_bytes()})]
-    both = [size for size in sizes for _ in (0, 1)] if kind == "batch" else [1] * 24
-    wanted = [place for place, size in zip(places, both, strict=True) for _ in range(size)]
-    asked = [["get", topic, 0, at, 1] for at in range(len(wanted))]
-    with Driver("5.3.3") as driver:
-        answers = driver.ask("query", store=str(made), settings=settings,
-                             topic_attributes={"B": attributes},
-                             questions=[["max", topic, 0], *asked])["answers"]  # fmt: skip
-    assert answers[0] == len(wanted)
-    assert [each[3][0][1] for each in answers[1:]] == wanted
+@pytest.mark.parametrize("name", ["killed", "mixed"])
+def test_a_plain_broker_serves_each_committed_message_of_a_converted_store(name, tmp_path) -> None:
+    store, about = unpack(name, tmp_path / "store")
+    convert(str(store), str(tmp_path / "out"), rocketmq=dledger.VERSION,
+            settings=as_text(dledger.SETTINGS))  # fmt: skip
+    with living(dledger.VERSION, tmp_path / "out", **dledger.SETTINGS) as (_, client):
+        found = client.read(group="plain")
+    read = [tuple(message[:4]) for message in found]
+    assert len(read) == len(set(read))
+    queues = {(t, q, o, key) for t, q, o, key, _ in about["sent"] if t in TOPICS}
+    waiting = 0 if name == "mixed" else 2  # delayed ones, which are not in these queues yet
+    late = 15 if name == "killed" else 0  # sent when it was dead already
+    assert len(queues - set(read)) == waiting + late

@@ -7,21 +7,12 @@ import pytest
 
 from reput.store_format.release.profiles import release_key
 from reput.store_format.state_table import FILES, StateFile, row_of
-from tests.rocketmq import fates
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.fates import again, delayed, in_rocksdb, skipped, timers, transactions
+from tests.rocketmq.fates import again, delayed, in_rocksdb, timers, transactions
 from tests.rocketmq.live import Broker, Client, messages
 from tests.store_format.fate import judge
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(600)]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
-def test_what_was_done_is_reported(version: str, tmp_path: Path) -> None:
-    with Driver(version) as client:
-        done = fates.live(version, tmp_path / "store", client)
-    judge.compare_done(tmp_path / "store", vars(done))
 
 
 @pytest.mark.long
@@ -36,15 +27,6 @@ def test_what_rocksdb_tells_a_broker_of_is_reported(tmp_path: Path) -> None:
     # the next broker does what was reported: it asks about those, and delivers these
     assert asked == {key for key, state in done["transactions"].items() if state == "asked"}
     assert {key for key in before if after[key] > before[key]} == will_be
-
-
-@pytest.mark.long
-def test_what_is_due_while_a_broker_refuses_puts(tmp_path) -> None:
-    """From 5.0.0 to 5.3.2 it goes on past a delivery that failed (#9248)."""
-    with Driver("5.2.0") as client:
-        done = skipped("5.2.0", tmp_path / "store", client)
-    states = {"before": "delivered", "meanwhile": "never delivered", "after": "delivered"}
-    judge.compare_skipped(tmp_path / "store", {"delays": done}, states)
 
 
 # --- Brokers with the settings that write most: each of their files has its row in the state

@@ -1,27 +1,18 @@
-"""Filters, bodies and allocation against RocketMQ's own classes and a real client, at length."""
+"""Filters, bodies and allocation against RocketMQ's own classes, at length."""
 
 import base64
-import hashlib
-from pathlib import Path
 from random import Random
 
 import pytest
 
-from reput.store_format.files.local import LocalStorage
 from reput.store_format.filter.filters import EveryMessage, WrongTags, tag_filter
 from reput.store_format.filter.sql import sql_filter
-from reput.store_format.log.reader import LogReader
-from reput.store_format.log.rules import record_rules
-from reput.store_format.log.segments import find_segments
-from reput.store_format.message.bodies import BodyError, compression, decompressed, inner_messages
+from reput.store_format.message.bodies import BodyError, decompressed, inner_messages
 from reput.store_format.message.message import parse_properties
 from reput.store_format.release.profiles import profile
 from tests.broker import allocation_cases as cases
 from tests.logs import encoder
-from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import Drivers
-from tests.rocketmq.live import SETTINGS, Broker, Client
-from tests.seeds import spread
 from tests.store_format.filter import golden
 from tests.store_format.filter.expressions import Expressions, properties
 
@@ -138,27 +129,3 @@ def test_inner_batches(release: str, drivers: Drivers) -> None:
         assert pairs.pop("WAIT") == "true"  # each message that a client makes has it
         found.append([one.flag, base64_of(one.body), pairs])
     assert found == batch
-
-
-@pytest.mark.parametrize(("release", "kind"), spread(RELEASES, [*TYPES]))
-def test_bodies_of_a_real_client(release: str, kind: str, folder: Path) -> None:
-    store, topic = folder / "store", "Live0"
-    with (
-        Broker(release, store) as broker,
-        Driver(release, jvm=(f"-Drocketmq.message.compressType={kind}",)) as driver,
-    ):
-        client = Client(driver, broker.namesrv)
-        sizes = [10 + 5000 * (n % 3) for n in range(12)]
-        client.send([{"t": topic, "q": n % 4, "b": b, "bs": n} for n, b in enumerate(sizes)])
-        reported = {row[4]: row[5] for row in client.read((topic,))}
-        broker.stop()
-    storage = LocalStorage()
-    size = int(str(SETTINGS["mappedFileSizeCommitLog"]))
-    segments = find_segments(storage, [f"{store}/commitlog"], size)
-    with LogReader(storage, segments, record_rules(profile(release))) as log:
-        records = [record for record in log.records(log.start) if record.topic == topic]
-        assert {record.physical_offset for record in records} == set(reported) != set()
-        assert {compression(r.sys_flag) for r in records} == {None, kind.lower()}
-        for record in records:
-            body = decompressed(log.body(record), record.sys_flag, CAP)
-            assert hashlib.sha1(body).hexdigest() == reported[record.physical_offset]

@@ -1,4 +1,4 @@
-"""What brokers from 5.4.0 on leave in RocksDB: nothing by default, and what is named otherwise."""
+"""What brokers keep in RocksDB is read, of live and killed ones; what is damaged there is named."""
 
 import os
 import shutil
@@ -12,54 +12,18 @@ import pytest
 import reput
 from reput import check, rebuild, verify
 from reput.jobs.install import install_set
-from reput.jobs.judging.rocksdb import NO_ROCKSDB
 from reput.jobs.judging.shown import next_step
-from reput.store_format.discover.config import config_in_rocksdb, not_derived
-from reput.store_format.files.folder import Folder
-from reput.store_format.files.local import LocalStorage
 from tests.in_process import Session, as_text
-from tests.jobs.deriving.rocksdb_rows import rows
 from tests.jobs.judging.rocksdb_index_rows import rows as index_rows
-from tests.quiet.said import run_check
 from tests.rocketmq.driver import Driver, JobFailedError
-from tests.rocketmq.fates import FIVE, SETTINGS
+from tests.rocketmq.fates import SETTINGS
 from tests.rocketmq.live import SETTINGS as SETTINGS_OF_LIVE
-from tests.rocketmq.live import TOPICS, Broker, Client, living, messages, until
+from tests.rocketmq.live import TOPICS, Broker, Client, living, messages
 from tests.rocketmq.rocksdb_stores import ALONE
-from tests.trees import contents
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 VERSION = "5.5.1"
-
-
-def lived(store: Path, killed: bool = False, **settings: object) -> list[str]:
-    """What is reported about a store after a broker's start, ten messages and its end."""
-    given = {**SETTINGS, **FIVE, **settings}
-    with Driver(VERSION) as client, Broker(VERSION, store, **given) as broker:  # type: ignore[arg-type]
-        Client(client, broker.namesrv).send(messages(10), send_timeout_ms=60_000)
-        broker.catch_up()
-        if not killed:
-            broker.stop()
-    return not_derived(Folder(LocalStorage(), str(store)), {})
-
-
-def test_a_store_without_these_settings_is_quiet(tmp_path: Path) -> None:
-    for killed in (False, True):  # as it is made and stopped; started again and killed
-        assert lived(tmp_path, killed) == []
-        assert (tmp_path / "rocksdbstore" / "CURRENT").exists()
-    assert config_in_rocksdb(Folder(LocalStorage(), str(tmp_path)), "topics.json") is None
-
-
-def test_an_index_in_rocksdb_is_compared_and_a_config_is_read(tmp_path: Path) -> None:
-    assert lived(tmp_path, indexRocksDBEnable=True, configManagerVersion="v2") == []
-    with reput.open_store(str(tmp_path)) as store:
-        assert store.groups().notes == []
-    given = {**SETTINGS, **FIVE, "indexRocksDBEnable": True}
-    report = run_check(tmp_path, VERSION, given)
-    assert report.sound  # the index files are whole, and so are the rows
-    assert report.in_rocksdb
-    assert not report.warnings
 
 
 @pytest.mark.parametrize("version", ["5.2.0", "5.5.1"])
@@ -188,86 +152,9 @@ def test_a_reported_situation_in_rocksdb(early: Any, name: str, tmp_path: Path) 
         assert sent[2] == 120  # it goes on where the queue had ended
 
 
-def test_a_broker_that_begins_with_rocksdb_leaves_out_the_log_s_first_message(
-    tmp_path: Path,
-) -> None:
-    version = VERSION
-    double: dict[str, Any] = {"rocksdbCQDoubleWriteEnable": True, "combineCQUseRocksdbForLmq": True}
-    alone, said = {"storeType": "defaultRocksDB"}, []
-    for life, given in enumerate((double, {}, double)):  # a double write is off for a life (#8589)
-        with living(version, tmp_path, **given) as (_, client):
-            some = messages(60, 60 * life)
-            client.send(some, send_timeout_ms=60_000)
-        settings = as_text({**SETTINGS_OF_LIVE, **double})
-        report = check(Session(), str(tmp_path), rocketmq=version, settings=settings)
-        said.append(any("missing in RocksDB" in each.text() for each in report.differences))
-    assert said == [False, True, True]
-    for path in (tmp_path / "consumequeue").iterdir():
-        if path.is_file():
-            path.unlink()
-    settings = as_text({**SETTINGS_OF_LIVE, **alone})
-    report = check(Session(), str(tmp_path), rocketmq=version, settings=settings)
-    assert any(NO_ROCKSDB in each.text() for each in report.differences)
-    with Driver(version) as client, Broker(version, tmp_path, **alone) as broker:
-        asked = Client(client, broker.namesrv)
-        asked.read(group="awaiting")
-        read = {message[7] for message in asked.read(group="reading")}
-    assert read == {message["p"]["KEYS"] for message in messages(180)[1:]}
-
-
-# --- Real brokers go on with queues that reput has moved to RocksDB and back.
+# --- An index in RocksDB. Queues that reput has moved there and back: whole/cases.py.
 SIZES = {name: str(value) for name, value in SETTINGS_OF_LIVE.items()}
 A_ROUND = 60
-
-
-def proven(store: Path, against: Path, version: str) -> None:
-    """All that is derived is as the log gives it: no message is lost, and none is there twice."""
-    report = verify(Session(), str(store), against=str(against), rocketmq=version, settings=SIZES)
-    assert report.same, report.differences
-
-
-def rebuilt(store: Path, output: Path, version: str, queues: str) -> None:
-    made = rebuild(Session(), str(store), str(output), rocketmq=version, settings=SIZES,
-                   queues=queues, replace=True)  # fmt: skip
-    assert made.queues_in == queues
-    proven(store, output, version)
-
-
-@pytest.mark.parametrize(("version", "config"),
-                         [("5.2.0", {}), ("5.5.1", {"configManagerVersion": "v2"})])  # fmt: skip
-def test_two_rounds_lose_and_repeat_nothing(version: str, config: Any, tmp_path: Path) -> None:
-    """A config of v2 is in config/rdb with queues of either kind, and no conversion touches it."""
-    store, sent, consumed = tmp_path / "store", list[str](), list[str]()
-    with Driver(version) as driver:
-        for number in range(4):  # queues in files, and in RocksDB, in turn
-            in_rocksdb = number % 2 == 1
-            with living(
-                version, store, **config, **(ALONE if in_rocksdb else {}), driver=driver
-            ) as (broker, client):
-                if number and not config:  # what the conversion made is all there
-                    found = client.read(group=f"all{number}")
-                    assert sorted(message[7] for message in found) == sorted(sent)
-                    assert broker.status()["dispatched"] == 0
-                # a broker of v2 forgets topics that it made by itself, so they are made anew
-                client.send(messages(A_ROUND, A_ROUND * number), send_timeout_ms=60_000)
-                sent += [m["p"]["KEYS"] for m in messages(A_ROUND, A_ROUND * number)]
-                for at, topic in enumerate(TOPICS):
-                    assert until(client, topic, set(sent[at::3]), 30)
-                assert sorted(m[7] for m in client.read(group=f"whole{number}")) == sorted(sent)
-                # a group goes on where it was before the conversion
-                found = client.read(group="reading", save=True, **{"from": "saved"})
-                consumed += [message[7] for message in found]
-                assert sorted(consumed) == sorted(sent)
-                broker.catch_up()
-                time.sleep(6)  # offsets are persisted every five seconds
-            proven(store, store, version)
-            if in_rocksdb:  # what the broker has by now is what the log gives, key by key
-                rebuilt(store, tmp_path / "again", version, "rocksdb")
-                assert rows(tmp_path / "again" / "consumequeue") == rows(store / "consumequeue")
-            rebuilt(store, tmp_path / "set", version, "files" if in_rocksdb else "rocksdb")
-            before = contents(store / "config")
-            assert install_set(str(store), str(tmp_path / "set")).done
-            assert not config or contents(store / "config") == before
 
 
 def test_a_broker_answers_by_an_index_that_reput_built(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 mqadmin's library says, on which rocketmq-exporter stands."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -24,7 +23,6 @@ pytest.importorskip("prometheus_client")
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
-SECONDS = int(os.environ.get("REPUT_SCRAPED", "60"))  # 3600: an hour, as it was once shown
 Samples = dict[tuple[str, ...], float]
 
 
@@ -53,30 +51,19 @@ def samples(text: str, name: str) -> Samples:
             for each in found if each.name == name}  # fmt: skip
 
 
-def resident(process: subprocess.Popen[str]) -> int:
-    """MiB."""
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) >> 10
-
-
-def under_load(client: Client, process: subprocess.Popen[str], at: int) -> list[int]:
-    """Send, read and scrape for some minutes; the process's memory meanwhile, MiB."""
-    url, sent, memory = f"http://127.0.0.1:{at}/metrics", 0, list[int]()
+def under_load(client: Client, url: str) -> None:
+    """Send, read and scrape for half a minute."""
     while not samples(asked(url), "reput_group_lag_seconds"):
         time.sleep(0.5)  # until the broker has written offsets
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        client.send(messages(120, sent))
-        sent += 120
-        if sent % 480 == 0:
+    for number in range(40):
+        client.send(messages(120, 120 * number))
+        if number % 4 == 3:
             client.read(TOPICS[:2], group="g", save=True, limit=300, **{"from": "saved"})
         text = asked(url)
         for name in ("reput_group_lag_seconds", "rocketmq_producer_offset"):
             # a push consumer may have an offset in the group's retry topic too
             assert sum(at[-1] in TOPICS for at in samples(text, name)) == len(TOPICS) * QUEUES
-        memory.append(resident(process))
         time.sleep(0.3)
-    return memory
 
 
 def test_beside_a_broker_under_load(tmp_path: Path) -> None:
@@ -94,9 +81,7 @@ def test_beside_a_broker_under_load(tmp_path: Path) -> None:
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline().startswith("ready ")
-            memory = under_load(client, process, at)
-            half = len(memory) // 2
-            assert max(memory[half:]) <= max(memory[5:half]) + 4
+            under_load(client, f"http://127.0.0.1:{at}/metrics")
             _has_what_the_broker_says(f"http://127.0.0.1:{at}/metrics", version, broker)
 
 

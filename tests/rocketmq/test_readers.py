@@ -185,15 +185,13 @@ def _compare(
     assert len(questions) > 20
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_the_same_answers(name: str, folder: Path, drivers: Drivers) -> None:
-    _compare(name, folder, drivers, queues=12, times=8, keys=10)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", LONG)
-def test_the_same_answers_at_length(name: str, folder: Path, drivers: Drivers) -> None:
-    _compare(name, folder, drivers, queues=200, times=60, keys=150)
+@pytest.mark.parametrize(
+    ("name", "many"),
+    [*((name, (12, 8, 10)) for name in QUICK),
+     *(pytest.param(name, (200, 60, 150), marks=pytest.mark.long) for name in LONG)],
+)  # fmt: skip
+def test_the_same_answers(name: str, many: tuple[int, int, int], folder, drivers) -> None:
+    _compare(name, folder, drivers, *many)
 
 
 @pytest.mark.parametrize("how", ENDS)

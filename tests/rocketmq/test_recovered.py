@@ -2,15 +2,14 @@
 
 import random
 import shutil
-import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from reput import StoreChanged, StoreInUse
 from reput.jobs.install import install_set
-from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
+from reput.store_format.derived.checkpoint import decode
 from reput.store_format.derived.queue_files import decode_entries, is_used
 from reput.store_format.names import COMMIT_LOG
 from tests import golden_stores, in_process
@@ -19,7 +18,8 @@ from tests.in_process import as_text
 from tests.jobs.recovering import run
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy, empty_files
-from tests.rocketmq.live import SETTINGS, Broker, Client, contents, living, messages, snapshot
+from tests.rocketmq.live import SETTINGS, killed_while_sending
+from tests.rocketmq.puts import derived
 from tests.seeds import seeds
 
 pytestmark = [pytest.mark.rocketmq]
@@ -42,34 +42,6 @@ def test_an_installed_set(tmp_path: Path) -> None:
     opens_without_a_change("5.3.3", store, golden.settings)
 
 
-@pytest.mark.long
-def test_a_live_brokers_store(tmp_path: Path) -> None:
-    """Its lock is seen, nothing is installed, and a rebuild ends where the log did."""
-    store = tmp_path / "store"
-    settings = as_text(SETTINGS)
-    with living("5.3.3", store) as (_, asking):
-        asking.send(messages(200))
-        sending = threading.Thread(
-            target=lambda: [asking.send(messages(50, first=200 + 50 * n)) for n in range(6)]
-        )
-        sending.start()
-        summary = in_process.run(str(store), str(tmp_path / "set"), rocketmq="5.3.3",
-                                 settings=settings)  # fmt: skip
-        sending.join()
-        assert "holds its lock" in summary.warnings[0]
-        assert 200 <= summary.messages <= 500
-        with pytest.raises(StoreInUse):
-            install_set(str(store), str(tmp_path / "set"))
-    with pytest.raises(StoreChanged, match="has grown"):
-        install_set(str(store), str(tmp_path / "set"))
-    again = in_process.run(str(store), str(tmp_path / "whole"), rocketmq="5.3.3", settings=settings)
-    assert again.messages >= 500 > 0
-    # what was derived while it ran is the beginning of what is derived now
-    whole = contents(tmp_path / "whole")
-    for name, begun in contents(tmp_path / "set").items():
-        assert whole[name].startswith(begun), name
-
-
 # --- A store that RocketMQ opens and leaves as it is.
 
 
@@ -80,12 +52,12 @@ def log(store: Path) -> dict[str, bytes]:
 
 
 def opens_without_a_change(version: str, store: Path, settings: dict[str, int | str]) -> None:
-    before = snapshot(store), log(store)
+    before = derived(store), log(store)
     with Driver(version, log_level="INFO") as driver:
         answer = driver.open_check(store, settings)
         said = driver.log
     assert answer["dispatched"] == 0
-    assert (snapshot(store), log(store)) == before
+    assert (derived(store), log(store)) == before
     for complaint in ("[BUG]", "delete it", "will be deleted"):
         assert complaint not in said
 
@@ -100,22 +72,6 @@ STORE_SETTINGS = {name: value for name, value in OFTEN.items() if name not in FL
 RELEASES = ("4.9.7", "5.3.3", "5.5.0")
 MOMENTS, STATES = 1, 3  # a release
 PAGE = 4096
-
-
-def killed(version: str, store: Path, seconds: float) -> None:
-    with Driver(version) as client, Broker(version, store, **OFTEN) as broker:
-        asking = Client(client, broker.namesrv)
-        first = asking.send(messages(24))
-
-        def kill() -> None:
-            time.sleep(seconds)
-            broker.driver.kill()
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        many = messages(20_000, first=len(first))
-        asking.send(many, until_killed=True, send_timeout_ms=1000)
-        killer.join()
 
 
 def lose_pages(store: Path, rng: random.Random) -> int:
@@ -174,7 +130,10 @@ def queue_places(store: Path) -> dict[str, list[int]]:
 def test_no_crash_needs_a_decision(version: str, moment: int, tmp_path: Path) -> None:
     rng = random.Random(f"{version} {moment}")
     store = tmp_path / "store"
-    killed(version, store, rng.uniform(0.3, 6))
+    with Driver(version) as client:
+        killed_while_sending(
+            version, store, client, 24, partial(time.sleep, rng.uniform(0.3, 6)), **OFTEN
+        )
     for state in range(STATES):
         ours, theirs = tmp_path / f"ours{state}", tmp_path / f"theirs{state}"
         copy(store, ours)
@@ -200,21 +159,3 @@ def test_no_crash_needs_a_decision(version: str, moment: int, tmp_path: Path) ->
             assert mine.get(queue, [])[: len(live)] == live, (state, lost, queue)
         shutil.rmtree(ours)
         shutil.rmtree(theirs)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("flushed", [0, 524_288])
-def test_what_5_5_0_does_not_look_at(flushed: int, tmp_path: Path) -> None:
-    golden = golden_stores.unpack("mixed_5.5.0")
-    hole, behind = 262_144, 524_288
-    before, after = tmp_path / "before", tmp_path / "after"
-    golden_stores.copy_input(golden, before)
-    shutil.copytree(golden.expect, before, dirs_exist_ok=True)
-    (before / "commitlog" / f"{hole:020}").write_bytes(bytes(behind - hole))
-    (before / "abort").write_bytes(b"")
-    (before / "checkpoint").write_bytes(encode(Checkpoint(1, 1, 1, logics_physical_offset=flushed)))
-    copy(before, after)
-    with Driver("5.5.0") as driver:
-        end = driver.open_check(after, golden.settings)["max_offset"]
-    assert begins_behind(before, after, hole) == (flushed > 0)
-    assert (end > behind) == (flushed > 0), end

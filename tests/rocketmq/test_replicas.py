@@ -1,9 +1,6 @@
 """Real brokers on the other side of the wire: as the master that is copied, and as our slave."""
 
-import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -13,16 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from reput import replicate, replicate_from
+from reput import replicate_from
 from reput.broker.wire.peers import FLUSH_SLAVE_TIMEOUT, PUT_OK
 from reput.jobs.replicating.master import HaMaster, StoreLog
 from reput.store_format.discover.store import StoreAt
 from reput.store_format.files.local import LocalStorage
 from tests.in_process import as_text
-from tests.jobs.replicating.stores import record_starts
 from tests.processes import until
-from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, free_port, living, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, free_port, living, messages
 from tests.rocketmq.two_brokers import SLAVE, consumed, log_of
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(1200)]
@@ -109,37 +104,6 @@ def test_a_real_slave_copies_and_then_serves(written: Written, tmp_path, monkeyp
     assert consumed(version, slave) == found
 
 
-def test_what_is_appended_waits_for_a_real_slave(written: Written, tmp_path: Path) -> None:
-    """`reput append --ha-listen` as a SYNC_MASTER: when it ends, the slave has all."""
-    version, source, found = written
-    if version < "5":
-        pytest.skip("the other one has inSyncReplicas too")
-    master, slave = Path(shutil.copytree(source, tmp_path / "master")), tmp_path / "slave"
-    shutil.copytree(master / "config", slave / "config")
-    more = tmp_path / "more.jsonl"
-    each = ({"topic": "Live0", "queue_id": n % 4, "body": f"more{n}"} for n in range(200))
-    more.write_text("".join(f"{json.dumps(message)}\n" for message in each))
-    address = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "reput", "append", str(master), "--from", str(more), "--json",
-               "--yes", "--rocketmq", version, "--ha-listen", address, "--set",
-               "brokerRole=SYNC_MASTER", "--set", "slaveTimeout=20000", "--set", "inSyncReplicas=2",
-               *SIZES]  # fmt: skip
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
-        Broker(version, slave, **SLAVE, haMasterAddress=address) as broker,
-    ):
-        reported, _ = process.communicate(timeout=300)
-        end = json.loads(reported)["end"]
-        assert broker.status()["max_offset"] == end
-        assert until(lambda: broker.status()["behind"] == 0)
-        broker.stop()
-    assert process.returncode == 0
-    assert_prefix(slave, master, end)
-    read = consumed(version, slave)
-    assert len(read) == len(found) + 200
-    assert set(found) <= set(read)
-
-
 def test_a_slave_is_reported_all_by_reput_serve(written: Written, tmp_path: Path) -> None:
     """`reput serve --ha-listen` is its name server and its master: log, topics, offsets."""
     (version, master, found), slave = written, tmp_path / "slave"
@@ -155,57 +119,3 @@ def test_a_slave_is_reported_all_by_reput_serve(written: Written, tmp_path: Path
         broker.stop()
     assert_prefix(slave, master, end)
     assert consumed(version, slave) == found
-
-
-def test_a_live_brokers_folder_is_copied(tmp_path: Path) -> None:
-    """While a client sends: at every moment the copy is a beginning of the log."""
-    version, master, replica = "5.3.3", tmp_path / "master", tmp_path / "replica"
-    settings = as_text(SETTINGS)
-    with Broker(version, master) as broker, Driver(version) as driver:
-        client = Client(driver, broker.namesrv)
-        sent = 0
-        for count in (500, 3000, 1500):
-            driver.tell("send", messages=messages(count, first=sent), queues=4,
-                        namesrv=broker.namesrv)  # fmt: skip
-            sent += count
-            if (master / "commitlog").is_dir() and list((master / "commitlog").iterdir()):
-                about = replicate(str(master), str(replica), rocketmq=version, settings=settings)
-                assert_prefix(replica, master, about.end)
-            driver.answer("send", 300)
-        assert until(lambda: broker.status()["behind"] == 0)
-        found = sorted(map(str, client.read()))
-        broker.stop()
-    replicate(str(master), str(replica), rocketmq=version, settings=settings)
-    assert_prefix(replica, master, about.end)
-    assert consumed(version, replica) == found
-
-
-def test_ten_kills_while_a_master_is_copied(tmp_path: Path) -> None:
-    """SIGKILL of the copying process, ten times; a broker starts on what is left."""
-    version = "5.3.3"
-    master, replica = tmp_path / "master", tmp_path / "replica"
-    with living(version, master) as (broker, client):
-        client.send(messages(3000))
-        command = [sys.executable, "-m", "reput", "replicate", "--master",
-                   f"127.0.0.1:{broker.port + 1}", str(replica), "--rate", "2M", "--follow",
-                   "--derive-every", "0.5"]  # fmt: skip
-        for number in range(10):
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-            client.send(messages(150, first=3000 + 150 * number))
-            if number == 6:  # on a busy machine none of those before may have begun to copy
-                assert until((replica / "commitlog").is_dir)
-            time.sleep(0.6 + number % 10 / 10)
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            if (replica / "commitlog").is_dir() and log_of(replica):
-                _, end = record_starts({int(n): d for n, d in log_of(replica).items()})
-                assert_prefix(replica, master, end)
-            if number == 6:
-                copied = tmp_path / "copied"
-                shutil.copytree(replica, copied)
-                with Broker(version, copied) as other:
-                    end = other.status()["max_offset"]
-                    other.stop()
-                assert_prefix(copied, master, end)
-        replicate_from(f"127.0.0.1:{broker.port + 1}", str(replica))
-    assert log_of(replica) == log_of(master)

@@ -1,9 +1,9 @@
 """Situations of public reports on a store that the real RocketMQ wrote: whether it starts, and what
 `check` says. docs/reports.md has a row of each."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
+from os import truncate as grow
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ from reput.store_format.discover.delay_levels import SCHEDULE
 from reput.store_format.log.records import store_timestamp_at
 from tests.broker.writer.stores import RULES, stored_records
 from tests.in_process import Session, as_text
+from tests.reliability.hostile import linked as link
 from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, assert_same, derived, put
+from tests.trees import write_over as edit
 
 pytestmark = pytest.mark.rocketmq
 VERSION = "5.3.3"
@@ -53,21 +55,11 @@ def index_file(store: Path) -> Path:
     return sorted((store / "index").iterdir())[-1]
 
 
-def edit(path: Path, at: int, content: bytes) -> None:
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(content)
-
-
 def swap(one: Path, other: Path) -> None:
     between = one.with_name("between")
     one.rename(between)
     other.rename(one)
     between.rename(other)
-
-
-def grow(path: Path, to: int) -> None:
-    os.truncate(path, to)
 
 
 def expire(store: Path, many: int) -> None:
@@ -78,12 +70,6 @@ def expire(store: Path, many: int) -> None:
 def forget(store: Path, name: str) -> None:
     expire(store, 2)
     shutil.rmtree(store / name)
-
-
-def link(path: Path) -> None:
-    elsewhere = path.with_name(f"{path.name}.elsewhere")
-    path.rename(elsewhere.parent.parent / elsewhere.name)
-    path.symlink_to(elsewhere.parent.parent / elsewhere.name)
 
 
 SOUND, NOT, NEEDS = "sound", "NOT sound", "needs recovery"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.rocketmq import seen, served
+from tests.rocketmq import real_clients, seen, served
 from tests.rocketmq.real_clients import Step
 from tests.rocketmq.seen import Seen
 from tests.trees import contents
@@ -29,9 +29,9 @@ def test_consumers_and_tools_are_given_what_the_broker_gives(version, client, fo
 
     before = contents(made.store)
     with served.by_broker(made, folder) as namesrv:
-        theirs = served.ask(client, namesrv, all_steps(namesrv))
+        theirs = real_clients.run(client, namesrv, all_steps(namesrv))
     with served.by_reput(made) as address:
-        ours = served.ask(client, address, all_steps(address))
+        ours = real_clients.run(client, address, all_steps(address))
     assert contents(made.store) == before  # nothing was written to the store
     answers = zip(theirs, ours, strict=True)
     older = version < "5" < client

@@ -1,7 +1,6 @@
 """RocketMQ's own clients sign and encrypt what they ask `reput serve`, or are refused."""
 
 import itertools
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,20 +8,10 @@ from typing import Any
 import pytest
 
 from tests import golden_stores
-from tests.broker.writer.stores import stored_records
-from tests.jobs.sockets.asking import Peer
-from tests.jobs.sockets.broker_answers import reported, requests
-from tests.jobs.sockets.cutting import GIVEN, RELEASE, cut, differences, random_store, times
 from tests.jobs.sockets.serving import Serving
-from tests.processes import until
 from tests.rocketmq import real_clients, seen, served
-from tests.rocketmq.driver import Driver
-from tests.rocketmq.judge import copy
-from tests.rocketmq.live import Broker, Client
 from tests.rocketmq.real_clients import Step
 from tests.rocketmq.seen import Seen
-from tests.seeds import seeds
-from tests.trees import flip
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -102,69 +91,6 @@ def test_tls_is_taken_where_it_may_be_and_wanted_where_it_must(tmp_path: Path) -
     assert "brokerAddrTable" not in plain[1]
 
 
-# --- `reput serve --at` beside a real broker whose log ended at that time: random stores.
-
-
-def test_at_a_time_is_as_a_real_broker_that_was_stopped_then(tmp_path: Path) -> None:
-    seed, store = 10, tmp_path / "store"
-    random_store(seed, store)
-    asked = list(requests(store))
-    time = times(seed, store)[0]
-    cut(store, time, tmp_path / "cut")
-    settings = {name: int(size) for name, size in GIVEN.items() if name != "brokerName"}
-    with (
-        Broker(RELEASE, tmp_path / "cut", brokerPermission=4, **settings) as broker,
-        Peer(f"127.0.0.1:{broker.port}") as peer,
-    ):
-        assert until(lambda: broker.status()["behind"] == 0)
-        wrong = list(differences(store, time, asked, lambda each: reported(peer.ask(each))))
-    assert not wrong, (len(wrong), len(asked), wrong[:3])
-
-
-# --- `reput serve --salvage` of random damaged stores beside a real broker on the undamaged ones.
-
-QUEUES = dict.fromkeys("TUV", 3)
-
-
-def damage(seed: int, store: Path) -> set[int]:
-    """Flip a bit of some records; their physical offsets."""
-    drawn = random.Random(seed)
-    records = list(stored_records(store / "commitlog"))
-    hurt = drawn.sample(records, drawn.randrange(1, 8))
-    for record in hurt:
-        (path,) = (
-            p for p in (store / "commitlog").iterdir()
-            if int(p.name) <= record.physical_offset < int(p.name) + p.stat().st_size
-        )  # fmt: skip
-        at = record.physical_offset - int(path.name) + drawn.randrange(record.size)
-        flip(path, at, 1 << drawn.randrange(8))
-    return {record.physical_offset for record in hurt}
-
-
-@pytest.mark.explore
-@pytest.mark.parametrize("seed", seeds([0]))
-def test_what_is_undamaged_is_served_as_a_broker_served_it(seed: int, tmp_path: Path) -> None:
-    store, whole = tmp_path / "store", tmp_path / "whole"
-    random_store(seed, store)
-    copy(store, whole)
-    hurt = damage(seed, store)
-    settings = {name: int(size) for name, size in GIVEN.items() if name != "brokerName"}
-    with Driver(RELEASE) as client:
-        with Broker(RELEASE, whole, brokerPermission=4, **settings) as broker:
-            assert until(lambda: broker.status()["behind"] == 0)
-            theirs = Client(client, broker.namesrv).ask("pull", queues=QUEUES)["messages"]
-        words = [word for name, value in GIVEN.items() for word in ("--set", f"{name}={value}")]
-        with Serving(store, "--rocketmq", RELEASE, "--salvage", *words, seconds=300) as serving:
-            ours = Client(client, serving.address).ask("pull", queues=QUEUES)["messages"]
-    before = {each[4]: each for each in theirs}
-    served = {each[4]: each for each in ours}
-    assert len(served) == len(ours)
-    assert served.keys() <= before.keys()
-    assert before.keys() - served.keys() <= hurt
-    assert [each for each in ours if each[4] not in hurt] == [each
-        for each in theirs if each[4] in served.keys() - hurt]  # fmt: skip
-
-
 # --- Push consumers that ask the broker which queues they read, and whether they pull or pop them.
 
 VERSION, CLIENT = "5.3.3", "5.5.0"
@@ -188,7 +114,7 @@ def test_a_push_consumer_whose_broker_says_which_queues_it_reads(made) -> None:
         steps.append(served.mqadmin("setConsumeMode", *words))
     steps += [_push("pop"), _push("pops", members=3)]
     with served.by_reput(made) as address:
-        answers = served.ask(CLIENT, address, steps)
+        answers = real_clients.run(CLIENT, address, steps)
     places = {(topic, queue, offset) for topic, queue, offset, *_ in made.sent if topic == "Live0"}
     for step, answer in zip(steps, answers, strict=True):
         if step["do"] == "push":

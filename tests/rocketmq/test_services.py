@@ -3,23 +3,23 @@
 import json
 import shutil
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reput
-from reput import Message, offsets
+from reput import offsets
 from reput.jobs.offsets import OffsetsReport
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.log.record import Record
-from reput.store_format.message.message import HALF_TOPIC, parse_properties
-from reput.store_format.message.refusals import Unavailable
-from tests.broker.writer.stores import open_writer, stored_records
+from reput.store_format.message.message import parse_properties
+from tests.broker.writer.stores import stored_records
+from tests.in_process import as_text
+from tests.processes import until
 from tests.rocketmq import real_clients
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.fates import FIVE
+from tests.rocketmq.fates import FIVE, delayed, timers, transactions
 from tests.rocketmq.fates import SETTINGS as FATES
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, living, messages
 from tests.rocketmq.rocksdb_stores import KINDS
@@ -29,33 +29,11 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 WAIT = 20  # seconds of level 2 and of timers: longer than a broker takes to stop
 LEVELS = f"1s {WAIT}s 30s 1h"
 OURS = {"messageDelayLevel": LEVELS}
+GIVEN: dict[str, object] = {**FATES, **FIVE, **OURS}
 # Half messages are asked about at once, and never given up.
 _CHECKS = {"transactionTimeOut": 500, "transactionCheckInterval": 500, "transactionCheckMax": 1000}
 _NO_CHECKS = {"transactionTimeOut": 3_600_000, "transactionCheckInterval": 3_600_000}
 _TIMES = ("TIMER_DEQUEUE_MS", "TRANSACTION_CHECK_TIMES")
-
-
-def settings(version: str, **more: object) -> dict[str, object]:
-    five = FIVE if version[0] == "5" else {}
-    return {**FATES, **five, "messageDelayLevel": LEVELS, **more}
-
-
-def waiting(version: str, first: int) -> list[dict[str, Any]]:
-    """Messages that wait for WAIT seconds, and some that wait for an hour."""
-    made = [{**each, "delay": 2} for each in messages(6, first)]
-    made += [{**each, "delay": 4} for each in messages(3, first + 10)]
-    if version[0] == "5":
-        for count, seconds, more in ((5, WAIT, 20), (2, 3600, 30)):
-            timers = messages(count, first + more)
-            for each in timers:
-                each["p"]["TIMER_DELAY_SEC"] = str(seconds)
-            made += timers
-    return made
-
-
-def halves(client: Client, count: int, first: int) -> list[str]:
-    made = [{**each, "outcome": "UNKNOW"} for each in messages(count, first)]
-    return [each[1] for each in client.ask("transactions", messages=made)["sent"]]
 
 
 def delivered(store: Path, after: int) -> dict[str, Record]:
@@ -83,116 +61,53 @@ def log_end(store: Path) -> int:
     return last.physical_offset + last.size
 
 
-def keys_in(client: Client, group: str) -> Counter[str]:
-    read = client.read(TOPICS, group=group)
-    return Counter(message[3] for message in read)
-
-
 def test_what_a_broker_delivers_is_delivered(tmp_path: Path) -> None:
-    version, store = "5.5.0", tmp_path / "store"
+    version, theirs, ours = "5.5.0", tmp_path / "theirs", tmp_path / "ours"
+    given = {**GIVEN, **_NO_CHECKS}
     with Driver(version) as driver:
-        with living(version, store, **settings(version, **_NO_CHECKS), driver=driver) as (
-            _, client,
-        ):  # fmt: skip
-            plain = [each[3] for each in client.send(messages(6, 0))]
-            sent = client.send(waiting(version, 100))
-        due = {each[3] for each in sent[:6] + sent[9:14]}
-        theirs, ours = tmp_path / "theirs", tmp_path / "ours"
-        for copy in (theirs, ours):
-            shutil.copytree(store, copy)
-        end = log_end(store)
-        assert not set(delivered(store, 0)) & due
+        with living(version, theirs, **given, driver=driver) as (_, client):
+            client.send(messages(6))
+            at_once = delayed(6, 2, 100) + timers(5, WAIT, 120)
+            due = {each[3] for each in client.send(at_once)}
+            client.send(delayed(3, 4, 110) + timers(2, 3600, 130))
+        shutil.copytree(theirs, ours)
+        end = log_end(ours)
+        assert not set(delivered(ours, 0)) & due
         time.sleep(WAIT + 3)
-        with living(version, theirs, **settings(version, **_NO_CHECKS), driver=driver) as (
-            _, client,
-        ):  # fmt: skip
-            until(client, due)
-        report = reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS)
-        assert (report.delivered, report.refused) == (len(due), [])
-        made, wanted = delivered(ours, end), delivered(theirs, end)
-        assert set(made) == due
-        assert made == wanted
-        # the same release goes on with what the job has left
-        before = log_end(ours)
-        with living(version, ours, **settings(version, **_NO_CHECKS), driver=driver) as (_, client):
-            assert keys_in(client, "one") == Counter([*plain, *due])
-            more = client.send([{**each, "delay": 1} for each in messages(3, 300)])
-            until(client, {each[3] for each in more})
-            time.sleep(8)
-            assert keys_in(client, "two") == Counter([*plain, *due, *(each[3] for each in more)])
-        assert not set(delivered(ours, before)) & due
-        assert reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS).due == 0
-
-
-def until(client: Client, keys: set[str], seconds: float = 90) -> None:
-    """Wait until messages with all these UNIQ_KEYs can be read."""
-    end = time.monotonic() + seconds
-    while missing := keys - set(keys_in(client, "awaiting")):
-        assert time.monotonic() < end, f"{len(missing)} of {len(keys)} did not come"
-        time.sleep(1)
+        with living(version, theirs, **given, driver=driver) as (_, client):
+            assert until(lambda: due <= {each[3] for each in client.read(TOPICS)}, 90)
+    report = reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS)
+    assert (report.delivered, report.refused) == (len(due), [])
+    made = delivered(ours, end)
+    assert set(made) == due
+    assert made == delivered(theirs, end)
 
 
 def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
-    version, store = "5.3.3", tmp_path / "store"
+    version, theirs, ours = "5.3.3", tmp_path / "theirs", tmp_path / "ours"
     with Driver(version) as driver:
-        with living(version, store, **settings(version, **_NO_CHECKS), driver=driver) as (
-            _, client,
-        ):  # fmt: skip
-            client.send(messages(6, 0))
-            keys = halves(client, 5, 100)
-        theirs, ours = tmp_path / "theirs", tmp_path / "ours"
-        for copy in (theirs, ours):
-            shutil.copytree(store, copy)
-        end = log_end(store)
-        with living(version, theirs, **settings(version, **_CHECKS), driver=driver) as (_, client):
+        with living(version, theirs, **{**GIVEN, **_NO_CHECKS}, driver=driver) as (_, client):
+            client.send(messages(6))
+            keys = transactions(client, ["UNKNOW"] * 5, 100)
+        shutil.copytree(theirs, ours)
+        end = log_end(ours)
+        with living(version, theirs, **{**GIVEN, **_CHECKS}, driver=driver) as (_, client):
             client.ask("await_checks", topic="Live0", checks=len(keys), seconds=60)
             time.sleep(4)  # ops are gathered
         report = reput.resolve_transactions(str(ours), decide="commit", rocketmq=version,
                                             settings=OURS)  # fmt: skip
         assert (report.committed, report.refused) == (len(keys), [])
         made = delivered(ours, end)
-        wanted = {key: each for key, each in delivered(theirs, end).items() if key in keys}
         assert set(made) == set(keys)
-        assert made == wanted
+        assert made == {key: each for key, each in delivered(theirs, end).items() if key in keys}
         assert {each.transaction for each in made.values()} == {SYS_TRANSACTION_COMMIT}
-        # a broker agrees: it asks about none of them
-        with living(version, ours, **settings(version, **_CHECKS), driver=driver) as (_, client):
+        # a broker agrees: it asks about none of them, but about one that comes
+        with living(version, ours, **{**GIVEN, **_CHECKS}, driver=driver) as (_, client):
             reported = client.ask("await_checks", topic="Live0", checks=1, seconds=8)
             assert reported["checked"] == []
-            assert {key: keys_in(client, "one")[key] for key in keys} == dict.fromkeys(keys, 1)
-            pending = halves(client, 1, 200)
+            pending = transactions(client, ["UNKNOW"], 200)
             reported = client.ask("await_checks", topic="Live0", checks=1, seconds=60)
             assert set(reported["checked"]) == set(pending)
-        count = Counter(r.topic for r in stored_records(ours / "commitlog"))
-        assert count["TRANS_CHECK_MAX_TIME_TOPIC"] == 0
-        assert count[HALF_TOPIC] > len(keys)
-
-
-def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> None:
-    """5.3.3: with one buffer, the second segment has none until the first is in its file.
-
-    RocketMQ allocates in a thread of its own, so a segment or two more may get the buffer in time.
-    """
-    pool: dict[str, object] = {"transientStorePoolEnable": "true", "transientStorePoolSize": 1,
-                               "fastFailIfNoBufferInStorePool": "true",
-                               "mappedFileSizeCommitLog": 4096}  # fmt: skip
-    # the broker's own service must not write the buffer meanwhile
-    late = {"commitIntervalCommitLog": 60_000, "commitCommitLogThoroughInterval": 60_000}
-    sizes = {"maxHashSlotNum": 50, "maxIndexNum": 600, "mappedFileSizeConsumeQueue": 2000}
-    made = [{"t": "T", "q": 0, "p": {}, "b": 400, "bs": number} for number in range(40)]
-    with Driver("5.3.3") as driver:
-        theirs = driver.ask("put", store=str(tmp_path / "theirs"),
-                            settings={**pool, **late, **sizes}, messages=made)  # fmt: skip
-    ours: Counter[str] = Counter()
-    with open_writer(tmp_path / "ours", **pool) as writer:
-        for _ in made:
-            try:
-                ours[writer.append(Message("T", bytes(400), properties=b"")).status] += 1
-            except Unavailable as error:
-                ours[error.status] += 1
-    assert ours == {"PUT_OK": 8, "CREATE_MAPPED_FILE_FAILED": 32}
-    assert theirs["statuses"].keys() == ours.keys()
-    assert theirs["statuses"]["PUT_OK"] in (8, 16, 24)  # whole segments of 8
 
 
 # --- A broker's store whose offsets `reput offsets` has moved: consumers go on exactly there.
@@ -200,11 +115,6 @@ def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> Non
 EACH = 5  # messages in each queue of Live0
 LIGHT = {"enableLmq": True, "enableMultiDispatch": True}
 Places = dict[int, list[int]]  # queue id -> the queueOffsets that came
-
-
-def given(settings: dict[str, object]) -> dict[str, str]:
-    return {name: str(value).lower() if isinstance(value, bool) else str(value)
-            for name, value in {**SETTINGS, **settings}.items()}  # fmt: skip
 
 
 def pushed(version: str, namesrv: str, least: dict[str, int]) -> dict[str, Places]:
@@ -234,7 +144,8 @@ def test_consumers_go_on_where_they_are_set(
     store = tmp_path / "store"
 
     def asked(action: str, **more: Any) -> OffsetsReport:
-        return offsets(str(store), action=action, settings=given(settings), **more)
+        return offsets(str(store), action=action, settings=as_text({**SETTINGS, **settings}),
+                       **more)  # fmt: skip
 
     with Driver(version) as driver:
         with Broker(version, store, **settings) as broker:

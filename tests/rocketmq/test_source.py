@@ -1,72 +1,16 @@
-"""The source's rows are what a real client consumes from a broker on the same store."""
+"""The source's rows are what a real client is given by a broker on the same store."""
 
-import hashlib
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from reput.jobs.sources.log_source import CommitLogSource, LogStream
 from tests.jobs.sources.reading import table
 from tests.logs.encoder import Message, build_log, properties
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, living, messages
-from tests.trees import flip
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
-
-SENT, MORE, DAMAGED = 600, 90, 50
-_COLUMNS = "topic,queueId,queueOffset,uniqueKey,physicalOffset,body,tags,properties"
-
-
-def _reported(row: dict[str, Any]) -> list[Any]:
-    """As Consumers.told has a message."""
-    return [row["topic"], row["queueId"], row["queueOffset"], row["uniqueKey"],
-            row["physicalOffset"], hashlib.sha1(row["body"]).hexdigest(), str(row["tags"]),
-            dict(row["properties"]).get("KEYS", "null")]  # fmt: skip
-
-
-def _rows(version: str, store: Path, **options: Any) -> list[list[Any]]:
-    options = {"columns": _COLUMNS, "subscribe": ",".join(TOPICS), **options}
-    found = table(store, rocketmq=version, **options)
-    return sorted(_reported(row) for row in found.to_pylist())
-
-
-def _new(stream: LogStream, start: dict[str, int]) -> tuple[list[list[Any]], dict[str, int]]:
-    end = stream.latestOffset(start, ReadAllAvailable())
-    batches = [b for part in stream.partitions(start, end) for b in stream.read(part)]
-    return sorted(_reported(row) for batch in batches for row in batch.to_pylist()), end
-
-
-@pytest.mark.parametrize("version", ["4.1.0", "5.5.1"])
-def test_rows_are_what_a_client_consumes(version: str, folder: Path) -> None:
-    store = folder / "store"
-    given = {"path": str(store), "columns": _COLUMNS, "subscribe": ",".join(TOPICS),
-             "rocketmq": version}  # fmt: skip
-    source = CommitLogSource(given)
-    with Driver(version) as client:
-        with living(version, store, driver=client) as (_, asking):
-            asking.send(messages(SENT))
-            consumed = sorted(asking.read(group="first"))
-            assert len(consumed) == SENT
-            assert _rows(version, store) == consumed  # the broker has the store
-            stream = source.streamReader(source.schema())
-            before, end = _new(stream, stream.initialOffset())
-            assert before == consumed
-            asking.send(messages(MORE, first=SENT))
-            after, end = _new(stream, end)
-            consumed = sorted(asking.read(group="second"))
-            assert sorted(before + after) == consumed
-        assert _rows(version, store, minPartitions=7) == consumed
-        assert _new(stream, end) == ([], _new(stream, end)[1])
-        damaged = sorted(consumed, key=lambda message: message[4])[DAMAGED]
-        flip(store / "commitlog" / f"{0:020d}", damaged[4] + 2)  # totalSize
-        rest = [message for message in consumed if message != damaged]
-        settings = {name: value for name, value in SETTINGS.items() if "CommitLog" in name}
-        assert _rows(version, store, onDamage="salvage", **settings) == rest
-
 
 # As they stand in records: malformed UTF-8, empty names and values, one name twice, very many, no
 # end, separators in odd places, text of all planes, line ends and NULs.

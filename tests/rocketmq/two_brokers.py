@@ -92,6 +92,3 @@ def consumed(version: str, store: Path) -> list[str]:
     """The messages that a client reads from a broker that starts on a copy."""
     with living(version, store) as (_, client):
         return sorted(map(str, client.read(TOPICS)))
-
-
-SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}

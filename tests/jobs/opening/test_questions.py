@@ -78,7 +78,7 @@ def test_a_table_has_bodies_only_where_they_are_asked_for_and_rows_have_their_fi
 
 
 # --- Messages by key, id, position and time, on RocketMQ's stores; the judge is the slow reference.
-# That a broker and a client answer the same, tests/rocketmq/test_query.py shows.
+# That a broker and a client answer the same, tests/rocketmq/test_readers.py shows.
 FIELDS = [
     "topic", "queueId", "queueOffset", "physicalOffset", "storeTimestamp", "bornTimestamp",
     "storeHost", "bornHost", "tags", "keys", "uniqueKey", "properties", "flag", "sysFlag",

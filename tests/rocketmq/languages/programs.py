@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.processes import run_words
-from tests.rocketmq.build import JAVA_OPTIONS, _locked, cache_folder, java
+from tests.rocketmq.build import JAVA_OPTIONS, cache_folder, java, made_once, run_or_raise
 from tests.rocketmq.driver import QUICK_TO_START
 from tests.rocketmq.proxies import libraries
 
@@ -48,9 +48,7 @@ class Program(NamedTuple):
 
 
 def _run(*command: str | Path, folder: Path) -> None:
-    done = run_words(*command, cwd=folder)
-    if done.returncode:
-        raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    run_or_raise(*command, cwd=folder)
 
 
 def _java_jars() -> Path:
@@ -127,15 +125,11 @@ def _made(language: str) -> Path:
 
 
 def _built(language: str) -> Path:
-    made = _made(language)
-    with _locked(made.parent / f"{language}.lock"):
-        if not made.is_dir():
-            with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-                under_way = Path(folder) / language
-                shutil.copytree(FOLDER / language, under_way)
-                PROGRAMS[language].build(under_way)
-                under_way.rename(made)
-    return made
+    def build(made: Path) -> None:
+        shutil.copytree(FOLDER / language, made, dirs_exist_ok=True)
+        PROGRAMS[language].build(made)
+
+    return made_once(_made(language), build)
 
 
 def consume(

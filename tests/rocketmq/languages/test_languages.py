@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.rocketmq import seen, served
+from tests.rocketmq import real_clients, seen, served
 from tests.rocketmq.languages.programs import FOLDER, PROGRAMS, Received, consume, missing
 from tests.rocketmq.live import TOPICS
 from tests.rocketmq.proxies import proxy
@@ -144,7 +144,7 @@ REMOTING = {"go": BOTH | {"pull": {"topic": "Live2", "mode": "pull"}},
 def _by_remoting(made: served.Made, language: str, namesrv: str) -> dict[str, list[Received]]:
     if "POP" in REMOTING[language]:
         words = ("-b", f"127.0.0.1:{made.port}", "-t", "Live2", "-g", "POP", "-m", "POP", "-q", 8)
-        (said,) = served.ask(VERSION, namesrv, [served.mqadmin("setConsumeMode", *words)])
+        (said,) = real_clients.run(VERSION, namesrv, [served.mqadmin("setConsumeMode", *words)])
         assert "success" in str(said).lower(), said
     return {
         group: consume(language, namesrv, group, **{"mode": "push", **words}, wanted=_wanted(words))

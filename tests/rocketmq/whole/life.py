@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.in_process import as_text
 from tests.jobs.sockets.asking import Peer
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client
@@ -122,9 +123,8 @@ class Made:
     def words(self) -> list[str]:
         """What a command is told of it."""
         told = ["--rocketmq", self.version]
-        for name, value in self.settings.items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            told += ["--set", f"{name}={text}"]
+        for name, value in as_text(self.settings).items():
+            told += ["--set", f"{name}={value}"]
         return told
 
 

@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.rocketmq.driver import Driver
+from tests.rocketmq.judge import Drivers
 from tests.rocketmq.whole import ledger
 from tests.rocketmq.whole.cases import CASES, Refused, Ways
 from tests.rocketmq.whole.life import Made, Size, features, live
@@ -26,15 +25,9 @@ EVERY = CASES | {f"#{number}": case for number, case in BY_REPUT.items()}
 class Lives:
     """One life by release and engine of queues, for all tests of a session."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
+    def __init__(self, folder: Path, drivers: Drivers) -> None:
+        self._folder, self.client = folder, drivers.get
         self._made: dict[str, Made] = {}
-        self._clients: dict[str, Driver] = {}
-
-    def client(self, version: str) -> Driver:
-        if version not in self._clients:
-            self._clients[version] = self._stack.enter_context(Driver(version))
-        return self._clients[version]
 
     def made(self, version: str, queues: str, mark: str = "") -> Made:
         name = f"{version}-{queues}-{mark}"
@@ -47,9 +40,8 @@ class Lives:
 
 
 @pytest.fixture(scope="session")
-def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
-    with ExitStack() as stack:
-        yield Lives(tmp_path_factory.mktemp("whole"), stack)
+def lives(tmp_path_factory: pytest.TempPathFactory, drivers: Drivers) -> Lives:
+    return Lives(tmp_path_factory.mktemp("whole"), drivers)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from reput.jobs.opening.questions import Store
 
 
 def compare_done(path: Path, done: Mapping[str, Any]) -> None:
-    """done: the fields of tests.rocketmq.fates.Done. Nothing is known of the delay levels."""
+    """done: what tests.rocketmq.fates.live gives. Nothing is known of the delay levels."""
     with reput.open_store(str(path)) as store:
         transactions = store.transactions(everything=True)
         assert {row.unique_key: row.state for row in transactions} == done["transactions"]

@@ -19,7 +19,7 @@ KEPT_OF_CONFIG = ("delayOffset.json", "consumerOffset.json", "topics.json", "tim
 
 
 def unpack(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
-    """The store, and what was done in it: tests.rocketmq.fates.Done as JSON."""
+    """The store, and what was done in it: what tests.rocketmq.fates.live gives, as JSON."""
     unpack_archive(ARCHIVES / f"{name}{SUFFIX}", folder)
     done: dict[str, Any] = json.loads((folder / "done.json").read_text())
     return folder / "store", done

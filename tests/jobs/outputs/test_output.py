@@ -14,6 +14,7 @@ from reput.jobs.outputs.output import (
     REBUILT,
     REPAIRED,
     NewFile,
+    Output,
     OverlapsInput,
     SetKind,
     WholeFile,
@@ -29,7 +30,10 @@ from reput.jobs.outputs.report import OutputFile, Summary
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder, Place
 from reput.store_format.files.local import LocalStorage
+from tests import built
 from tests.memory_storage import MemoryStorage
+
+EMPTY_SET = json.dumps({"format": "reput-manifest-1", "files": []})
 
 
 @pytest.fixture
@@ -61,6 +65,28 @@ def test_nothing_is_written_to_around_or_into_an_input(store) -> None:
         why = "nothing is written there"
         with pytest.raises(OverlapsInput, match=why) if refused else nullcontext():
             refuse_overlap(asked, inputs(store))
+
+
+@pytest.mark.parametrize(("files", "replace", "wrong"), [
+    ({}, False, None), ({"manifest.json": EMPTY_SET}, True, None),
+    ({"manifest.json": EMPTY_SET}, False, "--replace puts the new set"),
+    ({"notes.txt": ""}, False, "give another folder"),
+    ({"notes.txt": ""}, True, "is not empty, and has no manifest.json"),
+    ({"manifest.json": EMPTY_SET, "notes.txt": ""}, True, "is not in its manifest"),
+    (None, True, "is not a folder"),
+])  # fmt: skip
+def test_only_a_set_is_replaced_and_only_where_it_is_asked_for(
+    tmp_path: Path, store: Path, files: dict[str, str] | None, replace: bool, wrong: str | None
+) -> None:
+    folder = tmp_path / "out"
+    if files is None:
+        folder.write_text("")
+    else:
+        folder.mkdir()
+        built.write(folder, {name: text.encode() for name, text in files.items()})
+    output = Output(LocalStorage(), str(folder), REBUILT, replace, inputs(store))
+    with pytest.raises(StoreError, match=wrong) if wrong else nullcontext():
+        output.check()
 
 
 def test_a_new_file_takes_nobody_s_place_and_goes_if_its_writing_fails(tmp_path, store) -> None:

@@ -182,18 +182,6 @@ def remove_derived(store: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def put_back_derived(store: Path, older: Path) -> Path:
-    """The derived files of `older` in the place of a store's own."""
-    for name in DERIVED[:4]:
-        path = store / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        if (older / name).is_dir():
-            shutil.copytree(older / name, path)
-        elif (older / name).exists():
-            shutil.copy2(older / name, path)
-    return store
-
-
 def once(version: str, command: str, **job: Any) -> Answer:
     """One job in a JVM of its own; the answer has `wall_seconds`, of the whole process."""
     home = Path(tempfile.mkdtemp(prefix="reput-rocketmq-"))

@@ -1,7 +1,7 @@
 """Edits of a CommitLog in place, before RocketMQ derives from it: what its API never writes.
 
-Each edit is drawn from a seed, and leaves every record whole in RocketMQ's eyes. (Logs that end in
-damage are golden stores: torn_tail, garbage_tail, continued, middle_...)"""
+Each edit is drawn from a seed. `damages` says that the log ends at the edit, so that a rebuild
+is asked to truncate there; the others leave every record whole in RocketMQ's eyes."""
 
 import random
 import struct
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAGIC_V1, MAGIC_V2, BLANK = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
-QUEUE_OFFSET, STORE_TIME = 20, 56
+PHYSICAL_OFFSET, QUEUE_OFFSET, STORE_TIME = 28, 20, 56
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,72 @@ def system_flags(r: random.Random, log: Log) -> None:
         log.put(record, "I", 36, flags & ~0xC | r.choice((0, 4, 8, 12)))
 
 
+# From here on: where the log ends.
+
+
+def torn_tail(r: random.Random, log: Log) -> None:
+    """The last record was not written to its end."""
+    records = log.records()
+    if records:
+        last = records[-1]
+        keep = last.at + r.randrange(last.size)
+        rest = last.at + last.size - keep
+        filler = bytes(rest) if r.random() < 0.7 else r.randbytes(rest)
+        log.data[last.segment][keep : keep + rest] = filler
+
+
+def damaged_record(r: random.Random, log: Log) -> None:
+    """One field of one record in the middle."""
+    records = log.records()
+    if not records:
+        return
+    record = r.choice(records)
+    kind = r.choice(("body", "crc", "magic", "topic_length", "properties_length", "body_length"))
+    if kind == "body" and record.body[1] > record.body[0]:
+        log.data[record.segment][r.randrange(*record.body)] ^= 1 << r.randrange(8)
+    elif kind == "magic":
+        log.put(record, "I", 4, r.choice((0, 0xDAA320A6, r.randrange(1 << 31))))
+    elif kind == "topic_length":
+        at = record.topic[0] - 1 - record.at
+        log.put(record, "B", at, r.choice((0, 0x80, 0xFF, log.get(record, "B", at) ^ 1)))
+    elif kind == "properties_length":
+        at = record.properties[0] - 2 - record.at
+        log.put(record, "h", at, r.choice((-1, log.get(record, "h", at) + r.choice((-1, 1)))))
+    elif kind == "body_length":
+        at = record.body[0] - 4 - record.at
+        log.put(record, "i", at, r.choice((-1, log.get(record, "i", at) + r.choice((-1, 1)))))
+    else:
+        log.put(record, "I", 8, log.get(record, "I", 8) ^ 1 << r.randrange(31))
+
+
+def cut_and_continued(r: random.Random, log: Log) -> None:
+    """Some records gone, the later ones of the segment moved up: the old bytes lie behind them."""
+    path = r.choice(log.paths) if log.paths else None
+    records = list(log.records_in(path)) if path else []
+    if path is None or len(records) < 4:
+        return
+    first = r.randrange(1, len(records) - 2)
+    until = r.randrange(first + 1, len(records) - 1)
+    data, at = log.data[path], records[first].at
+    moved = [bytes(data[x.at : x.at + x.size]) for x in records[until:]]
+    end = at + sum(map(len, moved))
+    if any(end == x.at for x in records):
+        return  # the stale bytes would begin with a whole record, and so be alive
+    base = int(path.name)
+    for record in moved:
+        data[at : at + len(record)] = record
+        struct.pack_into(">q", data, at + PHYSICAL_OFFSET, base + at)
+        at += len(record)
+    for later in log.paths[log.paths.index(path) + 1 :]:
+        log.drop(later)
+
+
 def _some(r: random.Random, log: Log, share: float) -> list[Record]:
     return [record for record in log.records() if r.random() < share]
 
 
 HARMLESS: tuple[Edit, ...] = (queue_offsets, first_offsets, properties, topics, negative_lengths,
                               system_flags)  # fmt: skip
+ENDINGS: tuple[Edit, ...] = (torn_tail, damaged_record, cut_and_continued)
+# Where nothing after the end looks like a part of the log.
+QUIET_ENDINGS: tuple[Edit, ...] = (cut_and_continued,)

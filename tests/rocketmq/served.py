@@ -32,6 +32,11 @@ class Made:
     stamps: list[int]  # some storeTimestamps
     ended: int  # when the broker stopped, in milliseconds
 
+    def copy(self, to: Path) -> Path:
+        """Another store like it, for one that may change it."""
+        shutil.copytree(self.store, to)
+        return to
+
 
 def make(version: str, folder: Path) -> Made:
     """Three topics of four queues; a group with offsets, and one that read all."""
@@ -53,7 +58,7 @@ def make(version: str, folder: Path) -> Made:
 @contextmanager
 def by_broker(made: Made, folder: Path, **settings: Any) -> Iterator[str]:
     """The real name server and broker on a copy; gives the name server's address."""
-    store = shutil.copytree(made.store, folder / "real")
+    store = made.copy(folder / "real")
     # A broker that may only be read, as ours: routes and refusals say so.
     with Broker(
         made.version, store, port=made.port, **{"brokerPermission": 4, **settings}

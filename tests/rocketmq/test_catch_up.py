@@ -18,12 +18,13 @@ from reput.store_format.layouts import INDEX_HEADER
 from tests.broker.writer.stores import stored_records
 from tests.faults.killing import killed_at
 from tests.in_process import as_text
-from tests.rocketmq.driver import Driver, put_back_derived, remove_derived
+from tests.rocketmq.driver import Driver, remove_derived
 from tests.rocketmq.puts import SIZES, assert_same, derived, put
 
 pytestmark = [pytest.mark.rocketmq]
 VERSIONS = [pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3",
             pytest.param("5.5.0", marks=pytest.mark.long)]  # fmt: skip
+DERIVED = ("consumequeue", "index", "checkpoint")
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -33,7 +34,16 @@ def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
 
 
 def with_derived_of(store: Path, older: Path, to: Path) -> Path:
-    return put_back_derived(Path(shutil.copytree(store, to)), older)
+    """A store with the log of `store` and the derived files of `older`."""
+    shutil.copytree(store, to)
+    for name in DERIVED:
+        path = to / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        if (older / name).is_dir():
+            shutil.copytree(older / name, path)
+        elif (older / name).exists():
+            shutil.copy2(older / name, path)
+    return to
 
 
 def test_three_rounds_of_rocketmq_and_catch_up(driver: Driver, tmp_path: Path) -> None:

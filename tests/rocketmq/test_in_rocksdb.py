@@ -12,6 +12,7 @@ import pytest
 import reput
 from reput import check, rebuild, verify
 from reput.jobs.install import install_set
+from reput.jobs.judging.rocksdb import NO_ROCKSDB
 from reput.jobs.judging.shown import next_step
 from tests.in_process import Session, as_text
 from tests.jobs.judging.rocksdb_index_rows import rows as index_rows
@@ -150,6 +151,33 @@ def test_a_reported_situation_in_rocksdb(early: Any, name: str, tmp_path: Path) 
         assert len(read) - before == served
         [sent] = asked.send([{**messages(1, 999)[0], "t": "Early", "q": 0}], send_timeout_ms=60_000)
         assert sent[2] == 120  # it goes on where the queue had ended
+
+
+def test_a_broker_that_begins_with_rocksdb_leaves_out_the_log_s_first_message(
+    tmp_path: Path,
+) -> None:
+    version = VERSION
+    double: dict[str, Any] = {"rocksdbCQDoubleWriteEnable": True, "combineCQUseRocksdbForLmq": True}
+    alone, said = {"storeType": "defaultRocksDB"}, []
+    for life, given in enumerate((double, {}, double)):  # a double write is off for a life (#8589)
+        with living(version, tmp_path, **given) as (_, client):
+            some = messages(60, 60 * life)
+            client.send(some, send_timeout_ms=60_000)
+        settings = as_text({**SETTINGS_OF_LIVE, **double})
+        report = check(Session(), str(tmp_path), rocketmq=version, settings=settings)
+        said.append(any("missing in RocksDB" in each.text() for each in report.differences))
+    assert said == [False, True, True]
+    for path in (tmp_path / "consumequeue").iterdir():
+        if path.is_file():
+            path.unlink()
+    settings = as_text({**SETTINGS_OF_LIVE, **alone})
+    report = check(Session(), str(tmp_path), rocketmq=version, settings=settings)
+    assert any(NO_ROCKSDB in each.text() for each in report.differences)
+    with Driver(version) as client, Broker(version, tmp_path, **alone) as broker:
+        asked = Client(client, broker.namesrv)
+        asked.read(group="awaiting")
+        read = {message[7] for message in asked.read(group="reading")}
+    assert read == {message["p"]["KEYS"] for message in messages(180)[1:]}
 
 
 # --- An index in RocksDB. Queues that reput has moved there and back: whole/cases.py.

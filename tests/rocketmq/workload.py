@@ -27,6 +27,7 @@ class Shape:
     topics: list[str]
     queues: int
     biggest: int
+    delays: bool = True
     lmq: bool = False
     batch_topics: list[str] = field(default_factory=list)
 
@@ -50,7 +51,8 @@ class Workload:
     def _message(self, number: int) -> Message:
         r = self.random
         kinds = ["plain"] * 12 + ["system", "system", "transaction", "transaction", "bare", "batch"]
-        kinds += ["delay", "delay"]
+        if self.shape.delays:
+            kinds += ["delay", "delay"]
         if self.shape.batch_topics:
             kinds += ["inner", "inner", "inner"]
         message: Message = {"t": r.choice(self.shape.topics), "q": r.randrange(self.shape.queues),

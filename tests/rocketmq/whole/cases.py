@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.processes import run_words
-from tests.rocketmq.driver import put_back_derived
 from tests.rocketmq.whole.ledger import Expected
 from tests.rocketmq.whole.life import LMQ, READERS, Made, copied
 
@@ -134,7 +133,16 @@ def recover(ways: Ways) -> Served:
 
 def catch_up(ways: Ways) -> Served:
     """Queues and index are those of an earlier moment."""
-    store = put_back_derived(ways.copy(), Path(ways.made.early))
+    store, early = ways.copy(), Path(ways.made.early)
+    for name in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
+        path = store / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        if (early / name).is_dir():
+            shutil.copytree(early / name, path)
+        elif (early / name).exists():
+            shutil.copy(early / name, path)
     ways.reput("catch-up", store, "--yes")
     return ways.served(store)
 

@@ -1,5 +1,6 @@
 """Real brokers on the other side of the wire: as the master that is copied, and as our slave."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -102,6 +103,37 @@ def test_a_real_slave_copies_and_then_serves(written: Written, tmp_path, monkeyp
             broker.stop()
     assert_prefix(slave, master, end)
     assert consumed(version, slave) == found
+
+
+def test_what_is_appended_waits_for_a_real_slave(written: Written, tmp_path: Path) -> None:
+    """`reput append --ha-listen` as a SYNC_MASTER: when it ends, the slave has all."""
+    version, source, found = written
+    if version < "5":
+        pytest.skip("the other one has inSyncReplicas too")
+    master, slave = Path(shutil.copytree(source, tmp_path / "master")), tmp_path / "slave"
+    shutil.copytree(master / "config", slave / "config")
+    more = tmp_path / "more.jsonl"
+    each = ({"topic": "Live0", "queue_id": n % 4, "body": f"more{n}"} for n in range(200))
+    more.write_text("".join(f"{json.dumps(message)}\n" for message in each))
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "reput", "append", str(master), "--from", str(more), "--json",
+               "--yes", "--rocketmq", version, "--ha-listen", address, "--set",
+               "brokerRole=SYNC_MASTER", "--set", "slaveTimeout=20000", "--set", "inSyncReplicas=2",
+               *SIZES]  # fmt: skip
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        Broker(version, slave, **SLAVE, haMasterAddress=address) as broker,
+    ):
+        reported, _ = process.communicate(timeout=300)
+        end = json.loads(reported)["end"]
+        assert broker.status()["max_offset"] == end
+        assert until(lambda: broker.status()["behind"] == 0)
+        broker.stop()
+    assert process.returncode == 0
+    assert_prefix(slave, master, end)
+    read = consumed(version, slave)
+    assert len(read) == len(found) + 200
+    assert set(found) <= set(read)
 
 
 def test_a_slave_is_reported_all_by_reput_serve(written: Written, tmp_path: Path) -> None:

@@ -58,3 +58,18 @@ def test_what_cannot_go_together_is_refused_before_anything_is_made(
     with pytest.raises((SettingError, StoreError), match=why):
         run(storage, **words)
     assert made(storage) == set()
+
+
+def test_only_a_rebuilt_set_is_replaced_and_where_that_is_wanted() -> None:
+    storage = stored()
+    storage.files["set/letters"] = b"mine"
+    for replace in (False, True):
+        with pytest.raises(StoreError):
+            run(storage, replace=replace)
+    assert storage.files["set/letters"] == b"mine"
+    storage = stored()
+    run(storage)
+    with pytest.raises(StoreError):
+        run(storage)
+    run(storage, replace=True)
+    assert made(storage) >= {"consumequeue", "index"}

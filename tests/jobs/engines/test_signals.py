@@ -119,6 +119,9 @@ def test_what_nohup_ignores_stays_ignored_and_the_handler_of_ctrl_c_is_put_back(
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with ending_by_signals():
         signal.raise_signal(signal.SIGHUP)
+    with StopSignals() as stop:
+        signal.raise_signal(signal.SIGHUP)
+        stop.check()
     signal.signal(signal.SIGHUP, before)
     before = signal.getsignal(signal.SIGINT)
     with handlers_kept():

@@ -117,12 +117,14 @@ def test_a_second_signal_ends_the_process_as_ever() -> None:
 
 def test_what_nohup_ignores_stays_ignored_and_the_handler_of_ctrl_c_is_put_back() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with ending_by_signals():
-        signal.raise_signal(signal.SIGHUP)
-    with StopSignals() as stop:
-        signal.raise_signal(signal.SIGHUP)
-        stop.check()
-    signal.signal(signal.SIGHUP, before)
+    try:
+        with StopSignals() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            stop.check()
+        with ending_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     before = signal.getsignal(signal.SIGINT)
     with handlers_kept():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

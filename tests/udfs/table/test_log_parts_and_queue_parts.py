@@ -20,7 +20,7 @@ from reput.udfs.table.queue_parts import QueuedParts, TopicQueue
 from tests.damaged import SEGMENT, SETTINGS, START, Damaged, damaged, messages
 from tests.in_process import STORE, as_text, storage_of
 from tests.logs.damage import record_places
-from tests.logs.encoder import Message, build_log, encode
+from tests.logs.encoder import MAGIC_BLANK, Message, build_log, encode
 from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import SEGMENT as LARGE
 from tests.store_format.fate.logs import SmallLog
@@ -208,8 +208,10 @@ def test_transactions_and_delayed_messages_are_read_past_damage() -> None:
 
 @pytest.mark.parametrize("short", [True, False], ids=["short", "gone"])
 def test_a_short_or_missing_segment_in_the_middle_ends_no_answer(short: bool) -> None:
-    """What it may have held is said."""
+    """What it may have held is said, where the segment before it is full as well."""
     log, files = _two_segments()
+    log.raw += struct.pack(">iI", LARGE - len(log.raw), MAGIC_BLANK)
+    files |= log.files()
     last = SmallLog(start=2 * LARGE, positions=log.positions, now=log.now + 9000)
     last.put("Orders")
     middle = f"store/commitlog/{LARGE:020d}"

@@ -168,6 +168,17 @@ def test_a_chain_leads_from_the_newest_to_the_oldest_in_whole_files() -> None:
 
 
 def test_chains_that_lead_forward_or_round() -> None:
+    for previous, newest in [({1: 4}, 4), ({2: 3}, 4), ({1: 3}, 3), ({3: 4}, 3), ({4: 1, 1: 2}, 4)]:
+        around = [(*row[:3], previous.get(n, row[3])) for n, row in enumerate(ROWS, 1)]
+        with index_file(index_of({SLOT: newest}, around)) as file:
+            seen: list[int] = []
+            with pytest.raises(BadIndex) as caught:
+                for entry in file.chain(HASH):
+                    seen.append(entry.number)  # noqa: PERF401 (it raises midway)
+            assert len(set(seen)) == len(seen) > 0
+            last = list(previous)[-1]
+            assert caught.value.offset == 40 + 4 * SLOTS + 20 * last
+            assert (caught.value.field, caught.value.value) == ("previous", previous[last])
     for rows, slot, found, wrong in [(ROWS, -5, [], ("slot", -5)),
         ([*ROWS, (HASH, 50, 6, 4)], 5, [5, 4, 3, 2, 1], ("slot", 5)), (ROWS, 6, [], ("slot", 6)),
         ([(HASH, 10, 0, 1)], 1, [1], ("previous", 1)), ([(HASH, 10, 0, 99)], 1, [1],
@@ -180,8 +191,6 @@ def test_chains_that_lead_forward_or_round() -> None:
             with pytest.raises(BadIndex) as caught:
                 list(file.chain(HASH))
             assert (caught.value.field, caught.value.value) == wrong
-            if wrong[0] == "previous":
-                assert caught.value.offset == 40 + 4 * SLOTS + 20
     with index_file(index_of({}, ROWS[:1], count=1)) as file:
         assert list(file.chain(HASH)) == list(file.chain_as_broker(HASH)) == []
     with index_file(index_of({SLOT: 1}, ROWS[:1], count=1)) as file:

@@ -70,6 +70,7 @@ def test_the_first_byte_that_differs_is_found(one: bytes, at: int, by: int) -> N
     buffers = np.frombuffer(one, np.uint8), np.frombuffer(bytes(other), np.uint8)
     assert blocks.first_unlike(*buffers, len(one)) == wanted
     assert blocks.first_unlike(*buffers, wanted) == wanted
+    assert blocks.same_bytes(buffers[0], 0, buffers[1], 0, len(one)) == (wanted == len(one))
 
 
 @pytest.mark.parametrize("at", [-1, 3])

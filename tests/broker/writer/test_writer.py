@@ -68,22 +68,6 @@ def test_a_batch_that_is_of_no_one_kind_leaves_the_log_alone(messages, why: str)
         assert (writer.log.end, writer.append(message()).queue_offset) == (0, 0)
 
 
-@pytest.mark.parametrize("answer", ["PUT_OK", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"])
-def test_a_put_waits_for_replicas_up_to_its_end(answer: str) -> None:
-    ends: list[int] = []
-
-    def replicated(end: int) -> str:
-        ends.append(end)
-        return answer
-
-    with opened(MemoryFiles()) as writer:
-        writer.replicated = replicated
-        assert writer.append(message()).status == answer
-        assert writer.append(message(wait=False)).status == "PUT_OK"
-        assert writer.append_batch([message()] * 2).status == answer
-    assert ends == [SIZE, 4 * SIZE]
-
-
 def test_a_clean_end_leaves_no_abort_and_one_that_is_abandoned_does() -> None:
     files = MemoryFiles()
     writer = opened(files)

@@ -6,15 +6,6 @@ from reput.broker.serving import clients
 from reput.broker.wire.codes import Refused
 
 
-@pytest.mark.parametrize(("name", "legal"), [
-    ("g", True), ("%RETRY%g", True), ("a|b_c-D9", True), ("g" * 255, True), ("", False),
-    ("g" * 256, False), ("a b", False), ("g\n", False), ("a+b", False), ("a/b", False),
-    ("..", False), ("gr\u00fcn", False), ("\uff11", False)])  # fmt: skip
-def test_a_name_has_the_characters_that_topic_validator_knows(name: str, legal: bool) -> None:
-    """^[%|a-zA-Z0-9_-]+$, of at most Validators.CHARACTER_MAX_LENGTH characters."""
-    assert clients.is_group_name(name) is legal
-
-
 # --- Groups as heartbeats make them known: members, subscriptions, and who is told of a change.
 class Known(clients.Consumers):
     """Consumers, with the (connection, group) pairs that were told of a change."""

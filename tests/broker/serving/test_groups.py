@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from reput.broker.serving import groups
-from reput.broker.serving import groups as subscription_groups
 from reput.broker.serving.groups import GroupOffsets, SubscriptionGroups
 from reput.broker.wire.codes import Refused
 from reput.store_format.release.profiles import profile
@@ -16,26 +15,6 @@ START = {("g", "T"): {0: 7, 1: 0}, ("h", "T"): {0: 3}, ("g", "U"): {0: 1}}
 @pytest.fixture
 def offsets() -> GroupOffsets:
     return GroupOffsets(START)
-
-
-def test_offsets_begin_as_the_file_has_them_and_the_file_stays_as_it_was(offsets) -> None:
-    assert [offsets.query("g", "T", n) for n in (0, 1, 2)] == [7, 0, -1]
-    assert [offsets.query(*key, 0) for key in (("g", "V"), ("i", "T"))] == [-1, -1]
-    offsets.commit("g", "T", 0, 9)
-    assert (offsets.query("g", "T", 0), START["g", "T"][0]) == (9, 7)
-    offsets.commit("g", "T", 0, 2)  # a group may go back
-    assert offsets.query("g", "T", 0) == 2
-    assert offsets.changes == 2
-
-
-def test_offsets_are_found_by_group_and_by_topic(offsets: GroupOffsets) -> None:
-    offsets.commit("i", "T", 0, 1)
-    offsets.pulled("j", "T", 0, 1)  # what a group was given is not an offset
-    assert offsets.topics_of("g") == ["T", "U"]
-    assert offsets.topics_of("j") == []
-    assert offsets.groups_of("T") == ["g", "h", "i"]
-    assert offsets.table() == {
-        "T@g": {0: 7, 1: 0}, "T@h": {0: 3}, "U@g": {0: 1}, "T@i": {0: 1}}  # fmt: skip
 
 
 def test_a_reset_holds_for_its_queue_until_the_group_is_told_once(offsets: GroupOffsets) -> None:
@@ -65,6 +44,7 @@ def test_queues_that_clients_add_are_bounded_and_those_known_are_not(offsets, mo
     for group, queue_id in (("g", 0), ("g", 2), ("k", 0)):
         offsets.commit(group, "T", queue_id, 5)
         assert offsets.query(group, "T", queue_id) == 5
+    assert (offsets.changes, START["g", "T"][0]) == (5, 7)  # the file stays as it was
 
 
 def test_what_a_group_was_given_is_kept_apart_and_bounded(offsets, monkeypatch) -> None:
@@ -95,7 +75,9 @@ def test_the_stores_groups_are_as_its_file_has_them_and_one_that_is_named_is_mad
     assert (made["groupName"], made["retryMaxTimes"], made["retryQueueNums"]) == ("g", 16, 1)
     assert known.has("g")
     assert known.find("g") is made
-    for name in ["", "a b", "a/b", "a.b", "gr\u00fcn", "a\n", "g" * 256]:
+    known = groups_subscription()
+    assert all(known.find(name) for name in ("%RETRY%g", "a|b_c-D9", "g" * 255))
+    for name in ["", "a b", "a/b", "a.b", "a+b", "gr\u00fcn", "\uff11", "a\n", "g" * 256]:
         known = groups_subscription()
         assert known.find(name) is None
         assert known.names() == []
@@ -108,7 +90,7 @@ def test_the_stores_groups_are_as_its_file_has_them_and_one_that_is_named_is_mad
 
 
 def test_of_too_many_groups_the_one_used_longest_ago_is_forgotten(monkeypatch) -> None:
-    monkeypatch.setattr(subscription_groups, "MOST_NEW", 2)
+    monkeypatch.setattr(groups, "MOST_NEW", 2)
     known = groups_subscription({"old": {}})
     for name in ("a", "b", "a", "old", "c"):
         known.find(name)

@@ -7,7 +7,6 @@ import pytest
 
 from reput.store_format.message import refusals as errors
 from reput.udfs.table.message_rows import BadRow, append_arrow, message_from
-from tests import golden_stores
 from tests.broker.writer.appending import run_append
 from tests.broker.writer.stores import no_counter, open_writer, stored_records
 
@@ -58,25 +57,6 @@ def test_a_bad_row_is_refused_before_anything_is_written(tmp_path, column, value
             append_arrow(writer, pa.Table.from_pylist(rows, SCHEMA), first_row=1)
         assert raised.value.row == 150
         assert writer.log.end == 0
-
-
-def test_a_deleted_topic_comes_back_into_a_new_store(tmp_path: Path) -> None:
-    source = golden_stores.unpack("broker_clean_5.3.3").input
-    before = [r for r in stored_records(source / "commitlog") if r.topic == "Live1"]
-    middle = before[len(before) // 2].store_timestamp
-    sizes = ["--set", "mappedFileSizeCommitLog=1048576", "--set", "maxHashSlotNum=100"]
-    sizes += ["--set", "maxIndexNum=400"]
-    words = ["--from-store", str(source), "--topic", "Live1", "--since", str(middle)]
-    assert run_append([str(tmp_path / "new"), *words, *sizes]) == 0
-    wanted = [r for r in before if r.store_timestamp >= middle]
-    found = list(stored_records(tmp_path / "new" / "commitlog"))
-    assert [kept(r) for r in found] == [kept(r) for r in wanted]
-
-
-def kept(record: object) -> object:
-    return record._replace(  # type: ignore[attr-defined]
-        queue_offset=0, physical_offset=0, store_timestamp=0, body_at=0
-    )
 
 
 @pytest.mark.parametrize(("line", "reason"), [

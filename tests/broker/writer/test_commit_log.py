@@ -45,17 +45,6 @@ def content(files: MemoryFiles) -> dict[int, bytes]:
     return {int(path.rpartition("/")[2]): raw.rstrip(b"\0") for path, raw in tree.items()}
 
 
-def test_a_segment_has_its_length_and_its_name_before_a_record_is_written() -> None:
-    files = MemoryFiles()
-    to = log(files)
-    files.ops.clear()
-    assert to.room == 0
-    put(to, 10)
-    assert [op.kind for op in files.ops] == ["create", "length", "sync", "sync folder", "write"]
-    assert (to.room, to.end, to.committed, to.flushed) == (SEGMENT - 10, 10, 10, 0)
-    assert to.sync() == to.flushed == 10
-
-
 def test_a_kill_leaves_no_segment_without_its_length(tmp_path: Path) -> None:
     """MappedFileQueue.load refuses an empty one before 5.1.3."""
     work = lambda root: put(log(DiskFiles(root)), 200, 200)  # noqa: E731

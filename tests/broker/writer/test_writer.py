@@ -19,7 +19,7 @@ from reput.store_format.discover.sizes import SizeDisagrees
 from reput.store_format.files.protocol import StoreInUse
 from reput.store_format.layouts import SYS_TRANSACTION_PREPARED
 from reput.store_format.message.message import Message
-from reput.store_format.message.refusals import BatchIllegal, ForkedWriter, WriterClosed
+from reput.store_format.message.refusals import BatchIllegal, ForkedWriter
 from reput.store_format.names import ABORT
 from reput.store_format.release.settings import SettingError, writer_settings_from
 from tests.broker.services.preparing import Transactions
@@ -68,41 +68,15 @@ def test_a_batch_that_is_of_no_one_kind_leaves_the_log_alone(messages, why: str)
         assert (writer.log.end, writer.append(message()).queue_offset) == (0, 0)
 
 
-@pytest.mark.parametrize("answer", ["PUT_OK", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"])
-def test_a_put_waits_for_replicas_up_to_its_end(answer: str) -> None:
-    ends: list[int] = []
-
-    def replicated(end: int) -> str:
-        ends.append(end)
-        return answer
-
-    with opened(MemoryFiles()) as writer:
-        writer.replicated = replicated
-        assert writer.append(message()).status == answer
-        assert writer.append(message(wait=False)).status == "PUT_OK"
-        assert writer.append_batch([message()] * 2).status == answer
-    assert ends == [SIZE, 4 * SIZE]
-
-
-def test_a_clean_end_leaves_no_abort_and_one_that_is_abandoned_does() -> None:
+def test_an_error_of_the_callers_own_is_a_clean_end_and_abandon_is_none() -> None:
     files = MemoryFiles()
-    writer = opened(files)
-    with suppress(KeyError), writer:
+    with suppress(KeyError), opened(files) as writer:
         writer.append(message())
         assert files.exists(ABORT)
         raise KeyError
     assert (files.exists(ABORT), files.locked) == (False, False)
-    writer.close()  # a second one does nothing
-    with pytest.raises(WriterClosed):
-        writer.append(message())
-    files = MemoryFiles()
-    writer = opened(files)
-    writer.append(message())
-    writer.abandon()
-    writer.abandon()
+    opened(files).abandon()
     assert (files.exists(ABORT), files.locked) == (True, False)
-    with opened(files) as again:
-        assert again.append(message()).queue_offset == 1
 
 
 def test_an_open_that_fails_makes_nothing_and_lets_go_of_the_lock() -> None:

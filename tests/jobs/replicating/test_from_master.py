@@ -433,6 +433,7 @@ def test_a_writer_waits_for_its_slaves(tmp_path: Path) -> None:
             of_5 = running.as_sync_master("5.3.3", timeout=0.05, replicas=2)
             writer.replicated = of_4
             assert writer.append(message).status == SLAVE_NOT_AVAILABLE
+            assert writer.append(replace(message, wait=False)).status == PUT_OK
             writer.replicated = of_5
             assert writer.append(message).status == FLUSH_SLAVE_TIMEOUT
             writer.replicated = running.as_sync_master("5.3.3", timeout=0.05)

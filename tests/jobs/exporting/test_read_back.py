@@ -1,6 +1,5 @@
 """The files of an export read back: rows as a table has them, whatever form they are in."""
 
-import base64
 import json
 from typing import Any
 
@@ -35,22 +34,6 @@ def test_files_come_in_the_manifest_s_order_and_are_opened_one_by_one() -> None:
         assert sum(map(len, batches)) == 1
         assert (storage.opened[-1], storage.open_now) == (path, 0)
     assert storage.opened == ["out/b.jsonl", "out/a.jsonl"]
-
-
-def test_a_time_is_in_milliseconds_by_its_name_of_now_or_of_older_exports() -> None:
-    assert read("a.jsonl", b"") == []
-    for name, stored in (("storeTimestampMillis", 5), ("storeTimestamp", 7), ("neither", None)):
-        (row,) = read("a.jsonl", json.dumps({"topic": "T", name: stored}).encode())
-        assert row.get("storeTimestampMillis") == stored
-        assert "storeTimestamp" not in row
-
-
-def test_a_body_is_base64_and_properties_are_pairs_in_their_order() -> None:
-    raw = line(bodyBase64=base64.b64encode(b"\0\xff").decode(), properties={"b": "1", "a": "2"})
-    (row,) = read("a.jsonl", raw + b"\n")
-    assert (row["body"], row["properties"]) == (b"\0\xff", [("b", "1"), ("a", "2")])
-    (bare,) = read("a.jsonl", line())
-    assert "body" not in bare
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])

@@ -196,6 +196,12 @@ def up(address: tuple[str, int]) -> bool:
     return False
 
 
+def come_up(home: Path, name: str, process: subprocess.Popen[bytes], at: tuple[str, int]) -> None:
+    """Wait until it takes connections; where it has ended or does not, its log is shown."""
+    until(lambda: up(at) or process.poll() is not None)
+    assert up(at), (process.poll(), (home / f"{name}.log").read_text())
+
+
 def may_send(version: str, cluster: Cluster, brokers: list[tuple[str, int]]) -> None:
     """Make the topic, and whom its brokers let send to it and read nothing."""
     user = {"username": SENDER[0], "password": SENDER[1], "userType": "Normal"}
@@ -229,8 +235,8 @@ def test_two_brokers_of_a_route_by_tls_and_signed_of_which_one_dies(
     acl = {"aclEnable": True} if version == "4.9.7" else ACL_2
     with ExitStack() as stack:
         started = stack.enter_context(real(version, tmp_path, "namesrv", {}))
+        come_up(tmp_path, "namesrv", *started)
         names = started[1]
-        assert until(lambda: up(names))
         there = [
             stack.enter_context(real(
                 version, tmp_path, f"broker-{name}",
@@ -241,10 +247,9 @@ def test_two_brokers_of_a_route_by_tls_and_signed_of_which_one_dies(
             ))
             for name in "ab"
         ]  # fmt: skip
+        for name, each in zip("ab", there, strict=True):
+            come_up(tmp_path, f"broker-{name}", *each)
         addresses = [address for _, address in there]
-        for name, (process, address) in zip("ab", there, strict=True):
-            until(lambda each=address, its=process: up(each) or its.poll() is not None)  # type: ignore[misc]
-            assert up(address), (process.poll(), (tmp_path / f"broker-{name}.log").read_text())
         trusts = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusts.check_hostname = False
         trusts.load_verify_locations(TLS / "cert.pem")

@@ -313,16 +313,15 @@ def test_a_wheel_that_was_read_by_a_later_clock_is_made_anew(tmp_path: Path, rea
 
 
 @pytest.mark.parametrize("name", [
-    "timerlog/notes.txt", "timerlog/0", "timerlog/1", ".reput-timerlog/mine/thesis",
-    "timerwheel.1/thesis", "timerwheel/thesis", "config/timercheck/thesis",
-    "config/timercheck.part/thesis", "config/delayOffset.json.tmp/thesis",
+    "timerlog/notes.txt", "timerlog/0", ".reput-timerlog/mine/thesis", "timerwheel.1/thesis",
+    "timerwheel/thesis", "config/timercheck.part/thesis", "config/delayOffset.json.tmp/thesis",
     "config/delayOffset.json.bak.tmp/thesis"])  # fmt: skip
 def test_what_is_no_brokers_file_is_named_before_a_change(name: str, tmp_path: Path) -> None:
     files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000), delayed("c", 1)])
     mine = tmp_path / "s" / name
     mine.parent.mkdir(parents=True)
     mine.write_text("years of work")
-    with pytest.raises(StoreError, match=r"it is left as it is|is not a regular file"):
+    with pytest.raises(StoreError, match="it is left as it is"):
         run(files, T0 + 5000)
     assert mine.read_text() == "years of work"
     assert bodies(files) == []

@@ -199,9 +199,16 @@ def test_the_files_are_replaced_and_a_power_cut_leaves_a_wheel_of_the_log() -> N
             assert {p: raw for p, raw in tree.items() if not p.startswith(".")} == new, where
 
 
-def test_what_is_no_folder_of_a_brokers_is_refused() -> None:
+def test_what_is_no_brokers_file_is_refused() -> None:
+    for made in ["timerlog/x", "timerlog/1", "config/timercheck/", "timerwheel/", "timerwheel.1/"]:
+        files = MemoryFiles()
+        check_can_replace(files)
+        files.make_folder(made.rpartition("/")[0])
+        if not made.endswith("/"):
+            files.create(made)
+        with pytest.raises(StoreError, match="is left as it is"):
+            check_can_replace(files)
     file = MemoryFiles()
-    check_can_replace(file)
     file.create("timerlog")
     with pytest.raises(StoreError, match="timerlog: is not a folder"):
         check_can_replace(file)

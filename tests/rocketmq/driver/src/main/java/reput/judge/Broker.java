@@ -43,7 +43,7 @@ final class Broker {
         System.setProperty(RemotingCommand.REMOTING_VERSION_KEY,
             Integer.toString(MQVersion.CURRENT_VERSION));
         int namesPort = startNames();
-        int port = job.has("port") ? (int) job.number("port", 0) : Loopback.freePort();
+        int port = (int) job.number("port", 0);
         BrokerConfig brokerConfig = new BrokerConfig();
         MessageStoreConfig storeConfig = new MessageStoreConfig();
         calm(storeConfig, brokerConfig);

@@ -9,16 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.broker.serving import clients
-from reput.broker.serving.allotting import (
-    CannotAllocate,
-    MessageQueue,
-    allocation,
-    averagely,
-    in_order,
-    machine_room,
-    strategies,
-)
+from reput.broker.serving import allotting, clients
 from reput.broker.serving.clients import QueueLocks
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from tests.broker.allocation_cases import FILE, case, ours
@@ -41,9 +32,9 @@ def test_what_rocketmq_gives() -> None:
 @given(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=9, unique=True),
        st.integers(1, 40))  # fmt: skip
 def test_every_queue_has_exactly_one_client(clients: list[str], count: int) -> None:
-    queues = [MessageQueue("T", "r@b", number) for number in range(count)]
-    for name, strategy in strategies(rooms=["r"]).items():
-        shares = allocation(strategy, queues, clients)
+    queues = [allotting.MessageQueue("T", "r@b", number) for number in range(count)]
+    for name, strategy in allotting.strategies(rooms=["r"]).items():
+        shares = allotting.allocation(strategy, queues, clients)
         assert sorted(q for share in shares.values() for q in share) == queues, name
 
 
@@ -52,19 +43,25 @@ def test_queues_and_clients_are_sorted_as_java_sorts_them_and_rooms_split_off() 
         "\U0001f600",
         "\uffee",
     )  # the first is the greater code point, not the greater unit
-    queues = [MessageQueue("T", "b", 10), MessageQueue("T", "b", 9), MessageQueue("S", "c", 1)]
-    ordered, ids = in_order(queues, [last, emoji, "a"])
+    queues = [
+        allotting.MessageQueue("T", "b", 10),
+        allotting.MessageQueue("T", "b", 9),
+        allotting.MessageQueue("S", "c", 1),
+    ]
+    ordered, ids = allotting.in_order(queues, [last, emoji, "a"])
     assert ordered == [queues[2], queues[1], queues[0]]
     assert ids == ["a", emoji, last]
-    assert "MACHINE_ROOM" not in strategies()
-    assert allocation(averagely, [MessageQueue("T", "b", 0)], ["x", "y"]) == {
-        "x": [MessageQueue("T", "b", 0)], "y": []}  # fmt: skip
-    with pytest.raises(CannotAllocate):
-        allocation(averagely, [], ["x"])
+    assert "MACHINE_ROOM" not in allotting.strategies()
+    assert allotting.allocation(allotting.averagely, [allotting.MessageQueue("T", "b", 0)], ["x", "y"]) == {
+        "x": [allotting.MessageQueue("T", "b", 0)], "y": []}  # fmt: skip
+    with pytest.raises(allotting.CannotAllocate):
+        allotting.allocation(allotting.averagely, [], ["x"])
     for broker, room in [("r1@x", "r1"), ("r1@x@", "r1"), ("@x", ""), ("r1@", None), ("r1", None)]:
-        queues = [MessageQueue("T", broker, 0)]
+        queues = [allotting.MessageQueue("T", broker, 0)]
         for each in ("r1", ""):
-            assert machine_room("c", queues, ["c"], [each]) == (queues if each == room else [])
+            assert allotting.machine_room("c", queues, ["c"], [each]) == (
+                queues if each == room else []
+            )
 
 
 # --- Which queues a member reads, where the broker says so (QueryAssignmentProcessor).

@@ -14,17 +14,7 @@ from reput.jobs.comparing.compare import verify_queue_log
 from reput.jobs.comparing.report import AHEAD, BEHIND, DAMAGED, PARTED, SAME, Comparison
 from reput.jobs.judging.report import MISSING, MISSING_AT_END, ONE_TOO_MANY
 from reput.store_format.discover.store import store_at
-from tests.jobs.comparing.pairs import (
-    COMMON,
-    MASTER,
-    SEGMENT,
-    SLAVE,
-    compared,
-    message,
-    pair,
-    places,
-    store,
-)
+from tests.jobs.comparing import pairs
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.store_format.files.queue_log_archive import (
     PLAIN,
@@ -39,17 +29,17 @@ from tests.trees import flip
 
 def test_each_slave_is_compared_with_the_first_and_one_behind_lacks_the_last_messages() -> None:
     files = {
-        **pair(COMMON, COMMON), **store("behind", COMMON[:41]),
-        **store("ahead", [*COMMON, message(60)]),
+        **pairs.pair(pairs.COMMON, pairs.COMMON), **pairs.store("behind", pairs.COMMON[:41]),
+        **pairs.store("ahead", [*pairs.COMMON, pairs.message(60)]),
     }  # fmt: skip
-    report = compared(files, 0, SLAVE, "behind", "ahead")
+    report = pairs.compared(files, 0, pairs.SLAVE, "behind", "ahead")
     assert [each.verdict for each in report.pairs] == [SAME, BEHIND, AHEAD]
     same, found, ahead = report.pairs
     assert not report.same
     assert (same.same, same.parting.first) == (True, None)
-    assert compared(pair(COMMON, COMMON)).same
+    assert pairs.compared(pairs.pair(pairs.COMMON, pairs.COMMON)).same
     assert [side.count("only") for side in ahead.found] == [0, 1]
-    assert found.parting.first == places(COMMON)[41]
+    assert found.parting.first == pairs.places(pairs.COMMON)[41]
     assert [side.count("only") for side in found.found] == [19, 0]
     (queue,) = found.found[0].queues
     assert (queue.topic, queue.queue_id, queue.least, queue.greatest) == ("T", 0, 41, 59)
@@ -60,12 +50,12 @@ def test_each_slave_is_compared_with_the_first_and_one_behind_lacks_the_last_mes
 
 
 def test_logs_that_part_name_both_records() -> None:
-    ours = COMMON[:41] + [message(n, sender="B") for n in range(41, 50)]
-    theirs = COMMON[:41] + [message(n, sender="C", topic="U") for n in range(41, 70)]
-    (found,) = compared(pair(ours, theirs)).pairs
+    ours = pairs.COMMON[:41] + [pairs.message(n, sender="B") for n in range(41, 50)]
+    theirs = pairs.COMMON[:41] + [pairs.message(n, sender="C", topic="U") for n in range(41, 70)]
+    (found,) = pairs.compared(pairs.pair(ours, theirs)).pairs
     assert found.verdict == PARTED
     assert found.there is not None
-    assert [there.physical_offset for there in found.there] == [places(ours)[41]] * 2
+    assert [there.physical_offset for there in found.there] == [pairs.places(ours)[41]] * 2
     assert [there.message and there.message["uniqueKey"] for there in found.there] == [
         "B00000041", "C00000041",
     ]  # fmt: skip
@@ -74,26 +64,28 @@ def test_logs_that_part_name_both_records() -> None:
 
 @pytest.mark.parametrize("later", [0, 7])
 def test_a_message_at_another_position_or_sent_again_is_lost_by_neither_choice(later) -> None:
-    ours = [message(41, sender="C"), message(42, sender="B")]
+    ours = [pairs.message(41, sender="C"), pairs.message(42, sender="B")]
     time = ours[1].store_timestamp + later
     moved = replace(ours[1], queue_offset=41, store_timestamp=time)
-    (found,) = compared(pair([*COMMON[:41], *ours], [*COMMON[:41], moved])).pairs
+    (found,) = pairs.compared(
+        pairs.pair([*pairs.COMMON[:41], *ours], [*pairs.COMMON[:41], moved])
+    ).pairs
     assert [side.count("again") for side in found.found] == [1, 1]
     assert [side.count("only") for side in found.found] == [1, 0]
 
 
 def spoilt(name: str, at: int, bits: int) -> Comparison:
     """The comparison of two alike, of which one has flipped bits."""
-    files = pair(COMMON, COMMON)
+    files = pairs.pair(pairs.COMMON, pairs.COMMON)
     raw = bytearray(files[f"{name}/commitlog/{0:020d}"])
     raw[at] ^= bits
-    (found,) = compared({**files, f"{name}/commitlog/{0:020d}": bytes(raw)}).pairs
+    (found,) = pairs.compared({**files, f"{name}/commitlog/{0:020d}": bytes(raw)}).pairs
     return found
 
 
 def test_a_flipped_bit_loses_no_message_and_names_the_side_that_is_damaged() -> None:
-    at = places(COMMON)[20]
-    found = spoilt(SLAVE, at + 88 + 3, 1)  # in the body
+    at = pairs.places(pairs.COMMON)[20]
+    found = spoilt(pairs.SLAVE, at + 88 + 3, 1)  # in the body
     assert found.verdict == DAMAGED
     assert found.parting.first == at + 91
     assert found.there is not None
@@ -104,24 +96,27 @@ def test_a_flipped_bit_loses_no_message_and_names_the_side_that_is_damaged() -> 
     assert [side.count("only") for side in found.found] == [0, 0]
     assert [side.count("damaged") for side in found.found] == [0, 1]
     # a record whose size is spoilt is only on the other side
-    assert [side.count("only") for side in spoilt(MASTER, at + 2, 64).found] == [0, 1]
+    assert [side.count("only") for side in spoilt(pairs.MASTER, at + 2, 64).found] == [0, 1]
 
 
 def test_logs_that_begin_apart_or_in_other_segments_are_compared_where_both_are() -> None:
-    files = pair(COMMON, COMMON)
-    del files[f"{SLAVE}/commitlog/{0:020d}"]
-    report = compared(files)
+    files = pairs.pair(pairs.COMMON, pairs.COMMON)
+    del files[f"{pairs.SLAVE}/commitlog/{0:020d}"]
+    report = pairs.compared(files)
     assert report.same
-    assert [side.start for side in report.sides] == [0, SEGMENT]
-    files = {**store(MASTER, COMMON), **store(SLAVE, COMMON[:55], 3000)}
-    (found,) = compared(files).pairs
+    assert [side.start for side in report.sides] == [0, pairs.SEGMENT]
+    files = {
+        **pairs.store(pairs.MASTER, pairs.COMMON),
+        **pairs.store(pairs.SLAVE, pairs.COMMON[:55], 3000),
+    }
+    (found,) = pairs.compared(files).pairs
     assert [side.count("only") for side in found.found] == [5, 0]
-    long = [message(n) for n in range(80)]
-    files = pair(long, long)
-    del files[f"{SLAVE}/commitlog/{SEGMENT:020d}"]
-    report = compared(files)
+    long = [pairs.message(n) for n in range(80)]
+    files = pairs.pair(long, long)
+    del files[f"{pairs.SLAVE}/commitlog/{pairs.SEGMENT:020d}"]
+    report = pairs.compared(files)
     (found,) = report.pairs
-    inside = sum(SEGMENT <= at < 2 * SEGMENT for at in places(long))
+    inside = sum(pairs.SEGMENT <= at < 2 * pairs.SEGMENT for at in pairs.places(long))
     assert found.found[0].count("only") == inside > 0
     assert found.found[1].count("only") == 0
     assert any("hole" in note for note in report.sides[1].notes)
@@ -129,18 +124,18 @@ def test_logs_that_begin_apart_or_in_other_segments_are_compared_where_both_are(
 
 def test_a_stale_tail_is_named() -> None:
     """What a slave's cut leaves: the new record ends within an old one, and old ones follow."""
-    old = places(COMMON)
-    files = pair(COMMON[:41], COMMON)
-    name = f"{SLAVE}/commitlog/{old[41] // SEGMENT * SEGMENT:020d}"
+    old = pairs.places(pairs.COMMON)
+    files = pairs.pair(pairs.COMMON[:41], pairs.COMMON)
+    name = f"{pairs.SLAVE}/commitlog/{old[41] // pairs.SEGMENT * pairs.SEGMENT:020d}"
     log = bytearray(files[name])
-    new = encode(message(41, sender="B", body=b"x" * 40, store_timestamp=1_800_000_000_000),
+    new = encode(pairs.message(41, sender="B", body=b"x" * 40, store_timestamp=1_800_000_000_000),
                  old[41])  # fmt: skip
-    log[old[41] % SEGMENT : old[41] % SEGMENT + len(new)] = new
+    log[old[41] % pairs.SEGMENT : old[41] % pairs.SEGMENT + len(new)] = new
     files[name] = bytes(log)
-    (extra,) = [base for base in (old[-1] // SEGMENT * SEGMENT,) if base]
+    (extra,) = [base for base in (old[-1] // pairs.SEGMENT * pairs.SEGMENT,) if base]
     if extra > old[41]:
-        files[f"{SLAVE}/commitlog/{extra:020d}"] = bytes(SEGMENT)
-    report = compared(files)
+        files[f"{pairs.SLAVE}/commitlog/{extra:020d}"] = bytes(pairs.SEGMENT)
+    report = pairs.compared(files)
     assert report.sides[1].end == old[41] + len(new)
     assert report.sides[1].tail is not None
     assert report.sides[1].tail.record in old[42:45]
@@ -149,11 +144,13 @@ def test_a_stale_tail_is_named() -> None:
 
 def test_each_message_of_one_store_alone_is_a_line_without_its_body() -> None:
     lines = io.BytesIO()
-    files = pair([*COMMON[:41], message(41, sender="B", topic="U")], COMMON[:43])
-    compared(files, messages=lines)
+    files = pairs.pair(
+        [*pairs.COMMON[:41], pairs.message(41, sender="B", topic="U")], pairs.COMMON[:43]
+    )
+    pairs.compared(files, messages=lines)
     rows = [json.loads(line) for line in lines.getvalue().splitlines()]
     assert [(row["store"], row["uniqueKey"], row["kind"]) for row in rows] == [
-        (MASTER, "B00000041", "only"), (SLAVE, "A00000041", "only"), (SLAVE, "A00000042", "only"),
+        (pairs.MASTER, "B00000041", "only"), (pairs.SLAVE, "A00000041", "only"), (pairs.SLAVE, "A00000042", "only"),
     ]  # fmt: skip
     assert rows[0]["keys"] == 2
     assert b"body" not in lines.getvalue()
@@ -171,8 +168,8 @@ def test_what_only_one_has_is_what_a_plain_comparison_says(data: st.DataObject) 
         for name in ("ours", "theirs")
     ]  # fmt: skip
     logs = [
-        [*COMMON[:count], *(
-            message(count + n, sender=sender, queue_id=int(number % 2), topic=f"T{number % 3}",
+        [*pairs.COMMON[:count], *(
+            pairs.message(count + n, sender=sender, queue_id=int(number % 2), topic=f"T{number % 3}",
                     properties=properties(("UNIQ_KEY", f"{sender}-{number}")),
                     body=bytes([number]) * (3 + length // 30))
             for n, (sender, number, length) in enumerate(tail)
@@ -181,14 +178,14 @@ def test_what_only_one_has_is_what_a_plain_comparison_says(data: st.DataObject) 
     ]  # fmt: skip
     segments = [data.draw(st.sampled_from([4096, 4096, 2048]), "segment") for _ in range(2)]
     files = {
-        **store(MASTER, logs[0] or COMMON[:1], segments[0]),
-        **store(SLAVE, logs[1] or COMMON[:1], segments[1]),
+        **pairs.store(pairs.MASTER, logs[0] or pairs.COMMON[:1], segments[0]),
+        **pairs.store(pairs.SLAVE, logs[1] or pairs.COMMON[:1], segments[1]),
     }
-    logs = [log or COMMON[:1] for log in logs]
+    logs = [log or pairs.COMMON[:1] for log in logs]
     pieces = data.draw(st.sampled_from([1 << 20, 1000, 64]), "pieces")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parting, "_PIECE_BYTES", pieces)
-        (found,) = compared(files, data.draw(st.integers(0, 2), "seed")).pairs
+        (found,) = pairs.compared(files, data.draw(st.integers(0, 2), "seed")).pairs
 
     def kinds(ours: list[Message], theirs: list[Message]) -> dict[str, int]:
         there = {(m.topic, m.properties, m.body) for m in theirs}

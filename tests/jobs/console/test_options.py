@@ -8,18 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs.console import options
 from reput.jobs.console.declared import OfService
-from reput.jobs.console.options import (
-    add_service,
-    answer,
-    asked_of,
-    consent,
-    given_words,
-    host_port,
-    new_file,
-    new_ranges,
-    show,
-)
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError
 
@@ -27,14 +17,14 @@ from reput.store_format.release.settings import SettingError
 @pytest.mark.parametrize("named", ["5.3", "v5.3.3", "4.1.0"])
 def test_a_service_asks_before_a_change_and_looks_for_no_store(named: str, monkeypatch) -> None:
     parser = argparse.ArgumentParser()
-    add_service(parser, OfService, "")
+    options.add_service(parser, OfService, "")
     words = ["nowhere", "--dry-run", "--rocketmq", named]
-    given = asked_of(parser.parse_args(words), OfService)
+    given = options.asked_of(parser.parse_args(words), OfService)
     assert (given.rocketmq, given.settings, given.dry_run) == (named, {}, True)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     with pytest.raises(StoreError, match="would deliver; nothing was done"):
         given.confirm("deliver")
-    asked_of(parser.parse_args([*words, "--yes"]), OfService).confirm("deliver")
+    options.asked_of(parser.parse_args([*words, "--yes"]), OfService).confirm("deliver")
 
 
 class Terminal(io.StringIO):
@@ -49,9 +39,9 @@ def test_only_a_yes_lets_the_change_be_made(monkeypatch, capsys) -> None:
         monkeypatch.setattr("sys.stdin", Terminal(typed))
         yes = typed.strip().lower() in ("y", "yes")
         with nullcontext() if yes else pytest.raises(StoreError, match=r"^nothing was done$"):
-            consent(False)("remove /a")
+            options.consent(False)("remove /a")
         assert capsys.readouterr() == ("", "reput: remove /a? [y/N] ")
-    consent(True)("remove /a")  # with --yes nobody is asked
+    options.consent(True)("remove /a")  # with --yes nobody is asked
     assert capsys.readouterr() == ("", "")
 
 
@@ -59,18 +49,21 @@ def test_json_is_one_line_whatever_its_texts_hold_and_a_bad_report_ends_with_1(c
     class Report:
         as_json = text = details = staticmethod(dict)
 
-    show(argparse.Namespace(format="json", json=True), {"a": "x\ny\udc80"}, "")
+    options.show(argparse.Namespace(format="json", json=True), {"a": "x\ny\udc80"}, "")
     out = capsys.readouterr().out
     assert (out.count("\n"), json.loads(out)) == (1, {"a": "x\ny\udc80"})
     for good, code in ((True, 0), (False, 1)):
-        assert answer(argparse.Namespace(json=True), Report(), good) == code
+        assert options.answer(argparse.Namespace(json=True), Report(), good) == code
 
 
 def test_the_words_for_another_command_are_those_given() -> None:
     given = argparse.Namespace(rocketmq=None, broker_conf=None, assignments=[])
-    assert given_words(given) == ""
+    assert options.given_words(given) == ""
     given = argparse.Namespace(rocketmq="5.3.3", broker_conf="a b", assignments=["x=1", "y=2 3"])
-    assert given_words(given) == " --rocketmq 5.3.3 --broker-conf 'a b' --set x=1 --set 'y=2 3'"
+    assert (
+        options.given_words(given)
+        == " --rocketmq 5.3.3 --broker-conf 'a b' --set x=1 --set 'y=2 3'"
+    )
 
 
 def test_an_address_is_a_host_and_a_port_behind_the_last_colon() -> None:
@@ -78,13 +71,13 @@ def test_an_address_is_a_host_and_a_port_behind_the_last_colon() -> None:
         ("broker:10911", ("broker", 10911)), ("10.0.0.1:0", ("10.0.0.1", 0)),
         ("[::1]:65535", ("::1", 65535)), ("::1:80", ("::1", 80)),
     ]:  # fmt: skip
-        assert host_port("--bind", text) == address
+        assert options.host_port("--bind", text) == address
     for text in ("", "broker", ":80", "broker:", "broker:65536", "broker:-1", "broker:٣", "b: 80"):
         with pytest.raises(SettingError, match=r"--bind .* is not an address: HOST:PORT"):
-            host_port("--bind", text)
+            options.host_port("--bind", text)
     with pytest.raises(SettingError):
-        host_port("--master", "broker:0", least=1)
-    assert host_port("--master", "broker:1", least=1) == ("broker", 1)
+        options.host_port("--master", "broker:0", least=1)
+    assert options.host_port("--master", "broker:1", least=1) == ("broker", 1)
 
 
 # --- A file that an option names: new, in a folder that is there, and in no store.
@@ -95,16 +88,16 @@ def named(tmp_path: Path, ranges: str) -> argparse.Namespace:
 
 def test_the_file_has_what_the_job_wrote_and_none_is_left_of_one_that_fails(tmp_path) -> None:
     arguments = named(tmp_path, "ranges")
-    with suppress(KeyboardInterrupt), new_ranges(arguments, {}) as output:
+    with suppress(KeyboardInterrupt), options.new_ranges(arguments, {}) as output:
         assert output is not None
         output.write(b"{}\n")
         raise KeyboardInterrupt
     assert not (tmp_path / "ranges").exists()
-    with new_ranges(arguments, {}) as output:
+    with options.new_ranges(arguments, {}) as output:
         assert output is not None
         output.write(b"{}\n")
     assert (tmp_path / "ranges").read_bytes() == b"{}\n"
     for arguments.ranges in (None, ""):
-        assert new_file(arguments, "ranges", {}) is None
-        with new_ranges(arguments, {}) as output:
+        assert options.new_file(arguments, "ranges", {}) is None
+        with options.new_ranges(arguments, {}) as output:
             assert output is None

@@ -4,14 +4,7 @@ import struct
 
 import pytest
 
-from reput.jobs.converting.new_log import (
-    MeasuredLog,
-    QueueKey,
-    measure,
-    place_records,
-    start_of,
-    write_log,
-)
+from reput.jobs.converting import new_log
 from reput.jobs.pipeline.pipeline import Pipeline
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.rewrite.changes import Changes
@@ -26,11 +19,13 @@ FIXED = 91  # bytes of a record with nothing in it: 4+4+4+4+4+8+8+4+8+8+8+8+4+8+
 BLANK = 8
 
 
-def measured(log: Log, changes: Changes = SAME, splits: int = 2) -> tuple[Pipeline, MeasuredLog]:
+def measured(
+    log: Log, changes: Changes = SAME, splits: int = 2
+) -> tuple[Pipeline, new_log.MeasuredLog]:
     given = {**log.settings, "checkCRCOnRecover": "false"}  # all are checked none the less
     segment = log.settings["mappedFileSizeCommitLog"]
     job = job_of(storage_of(log), given, split_bytes=segment // splits)
-    return job, measure(job, changes)
+    return job, new_log.measure(job, changes)
 
 
 def log_of(bodies: list[int], first: int = 0) -> Log:
@@ -43,21 +38,21 @@ def test_a_log_starts_at_a_segment_and_not_before_any_old_one() -> None:
         ([0], 100, 0), ([1], 100, 100), ([100], 100, 100), ([101], 100, 200),
         ([0, 250, 90], 100, 300), ([1 << 40], 1 << 30, 1 << 40),
     ]:  # fmt: skip
-        assert start_of(iter(starts), size) == wanted
+        assert new_log.start_of(iter(starts), size) == wanted
 
 
 @pytest.mark.parametrize("size", [300, SEGMENT, 8 * SEGMENT])
 def test_segments_have_the_records_as_a_broker_would_have_written_them(size: int) -> None:
     log = log_of([10, 0, 100, 100, 192, 1, 50, 120, 90, 3] * 2, first=3 * SEGMENT)
     job, looked = measured(log)
-    new = place_records(job, looked, SAME, size)
+    new = new_log.place_records(job, looked, SAME, size)
     start = -(-3 * SEGMENT // size) * size
     wanted = written(records(dict(log.segments)), start, size)
     assert [segment.start for segment in new.segments] == sorted(wanted)
     assert [segment.last for segment in new.segments] == [False] * (len(wanted) - 1) + [True]
     place, last = records(wanted)[-1]
     assert new.end == place + len(last)
-    rows = write_log(job, new, size, job.rules)
+    rows = new_log.write_log(job, new, size, job.rules)
     assert [row["start"] for row in rows] == sorted(wanted)
     for row in rows:
         content = job.staging.storage.read_bytes(job.staging.path(row["name"]))
@@ -66,19 +61,19 @@ def test_segments_have_the_records_as_a_broker_would_have_written_them(size: int
 
 def test_a_record_needs_room_and_a_log_without_records_is_one_empty_segment() -> None:
     job, looked = measured(Log({SEGMENT: bytes(SEGMENT)}, PLAIN, "5.3.3", {}))
-    new = place_records(job, looked, SAME, SEGMENT * 2)
+    new = new_log.place_records(job, looked, SAME, SEGMENT * 2)
     assert [(each.start, each.parts, each.last) for each in new.segments] == [
         (2 * SEGMENT, (), True)
     ]
     assert new.end == 2 * SEGMENT
     longest = FIXED + len("T") + 200
     job, looked = measured(log_of([10, 200, 20]))
-    assert place_records(job, looked, SAME, longest + BLANK).end > 0
+    assert new_log.place_records(job, looked, SAME, longest + BLANK).end > 0
     at = FIXED + 1 + 10  # behind the first record
     raw = job.plan.storage.read_bytes(f"{STORE}/commitlog/{0:020d}")
     assert struct.unpack_from(">i", raw, at) == (longest,)
     with pytest.raises(StoreError) as refused:
-        place_records(job, looked, SAME, longest + BLANK - 1)
+        new_log.place_records(job, looked, SAME, longest + BLANK - 1)
     said = str(refused.value)
     assert f"the record at physical offset {at}: totalSize {longest}: does not fit" in said
     assert f"={longest + 7} takes {longest - 1}: choose a greater size" in said
@@ -94,7 +89,7 @@ def test_each_queue_s_records_are_counted_over_all_splits(splits: int) -> None:
     end = log.places[-1] + log.size(49)
     assert (found.start, found.end, found.warnings) == (0, end, [])
     for queue_id, count in ((0, 17), (1, 17), (2, 16)):
-        tally = found.queues[QueueKey("T", queue_id)]
+        tally = found.queues[new_log.QueueKey("T", queue_id)]
         assert tally[:2] == (count, count)
         assert (tally.positions, tally.least, tally.greatest) == (count, 0, count - 1)
         sizes = [log.size(n) for n in range(50) if n % 3 == queue_id]

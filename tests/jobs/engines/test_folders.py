@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.jobs.engines.folders import (
-    abandoned_session_folders,
-    environment,
-    make_session_folder,
-    our_packages,
-    remove_session_folder,
-)
+from reput.jobs.engines import folders
 
 HERE = str(Path(reput.__file__).parent.parent)
 
@@ -29,7 +23,7 @@ def test_our_packages_come_first_and_the_current_folder_never(
     given: dict[str, str], path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = our_packages(given)
+    found = folders.our_packages(given)
     assert found == {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
     assert all(os.path.isabs(part) for part in found["PYTHONPATH"].split(os.pathsep))
 
@@ -37,11 +31,11 @@ def test_our_packages_come_first_and_the_current_folder_never(
 def test_the_environment_says_it_within_the_block_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPUT_TEST_A", "before")
     monkeypatch.delenv("REPUT_TEST_B", raising=False)
-    with environment({"REPUT_TEST_A": "within", "REPUT_TEST_B": ""}):
+    with folders.environment({"REPUT_TEST_A": "within", "REPUT_TEST_B": ""}):
         assert (os.environ["REPUT_TEST_A"], os.environ["REPUT_TEST_B"]) == ("within", "")
     assert os.environ["REPUT_TEST_A"] == "before"
     assert "REPUT_TEST_B" not in os.environ
-    with pytest.raises(KeyError), environment({"REPUT_TEST_B": "x"}):
+    with pytest.raises(KeyError), folders.environment({"REPUT_TEST_B": "x"}):
         raise KeyError
     assert "REPUT_TEST_B" not in os.environ
 
@@ -66,16 +60,16 @@ def left(parent: Path, name: str = "reput-spark-0123456789", mode: int = 0o700) 
 
 def here(parent: Path) -> list[str]:
     """The abandoned ones of this test: others may have left some in /tmp."""
-    return [path for path in abandoned_session_folders() if path.startswith(f"{parent}/")]
+    return [path for path in folders.abandoned_session_folders() if path.startswith(f"{parent}/")]
 
 
 def test_a_folder_is_ours_alone_and_in_use_until_it_is_let_go(parent: Path) -> None:
-    folder, release = make_session_folder()
+    folder, release = folders.make_session_folder()
     assert os.path.dirname(folder) == str(parent)
     assert NAME.fullmatch(os.path.basename(folder))
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     assert here(parent) == []
-    assert not remove_session_folder(folder)
+    assert not folders.remove_session_folder(folder)
     assert os.path.isdir(folder)
     release()
     assert here(parent) == [folder]
@@ -89,7 +83,7 @@ def test_a_parent_that_spark_cannot_take_is_passed_over(parent, name: str, monke
     (parent / name).mkdir()
     (parent / name).chmod(0o777 if name == "others" else 0o700)
     monkeypatch.setattr(tempfile, "tempdir", str(parent / name))
-    folder, release = make_session_folder()
+    folder, release = folders.make_session_folder()
     release()
     os.rmdir(folder)
     assert os.path.dirname(folder) == "/tmp"
@@ -99,9 +93,9 @@ def test_what_a_killed_session_left_is_removed_with_all_in_it(parent: Path) -> N
     for name in ("reput-spark-0123456789", "reput-spark-0123456789.gone"):  # a removal cut off
         folder = left(parent, name)
         assert here(parent) == [folder]
-        assert remove_session_folder(folder)
+        assert folders.remove_session_folder(folder)
         assert list(parent.iterdir()) == []
-        assert not remove_session_folder(folder)
+        assert not folders.remove_session_folder(folder)
 
 
 def test_what_is_perhaps_somebodys_stays(parent: Path) -> None:
@@ -117,5 +111,5 @@ def test_what_is_perhaps_somebodys_stays(parent: Path) -> None:
     link = parent / "reput-spark-9876543210"
     link.symlink_to(parent / "mine")
     assert here(parent) == []
-    assert not remove_session_folder(str(link))
+    assert not folders.remove_session_folder(str(link))
     assert (parent / "mine").is_dir()

@@ -11,15 +11,7 @@ import numpy as np
 import pytest
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.exporting.append import (
-    Lines,
-    append_exported,
-    closing_source,
-    exported_rows,
-    messages_of,
-    segments_of,
-    source_of,
-)
+from reput.jobs.exporting import append
 from reput.store_format.faults import StoreError
 from reput.store_format.message.refusals import Refused
 from reput.store_format.release.settings import SettingError
@@ -60,7 +52,7 @@ def test_skip_counts_over_files_and_a_row_is_named_by_its_number_in_its_file(tmp
     names = [f"{tmp_path}/part-00000000.jsonl: message {n}" for n in (1, 2, 3)]
     names += [f"{tmp_path}/part-00000002.jsonl: message {n}" for n in (1, 2, 3, 4)]
     for skip in (0, 1, 3, 4, 7, 8):
-        found = list(exported_rows(made, skip))
+        found = list(append.exported_rows(made, skip))
         assert [row["queueId"] for _, row in found] == list(range(skip, 7))
         assert [where for where, _ in found] == names[skip:]
 
@@ -69,10 +61,10 @@ def test_a_folder_that_is_no_export_is_refused_and_of_a_file_nothing_quoted(
     tmp_path,
 ) -> None:
     with pytest.raises(StoreError, match="is not an export"):
-        exported_rows(str(tmp_path), 0)
+        append.exported_rows(str(tmp_path), 0)
     with pytest.raises(SettingError, match="was exported with --no-bodies"):
-        exported_rows(str(export(tmp_path, bodies=False)), 0)
-    rows = exported_rows(str(export(tmp_path, [*lines(0, 2), b'{"body": secret}'])), 0)
+        append.exported_rows(str(export(tmp_path, bodies=False)), 0)
+    rows = append.exported_rows(str(export(tmp_path, [*lines(0, 2), b'{"body": secret}'])), 0)
     with pytest.raises(BadRow) as error:
         list(rows)
     said = f"{tmp_path}/part-00000000.jsonl: after message 0: cannot be read (JSONDecodeError)"
@@ -81,7 +73,7 @@ def test_a_folder_that_is_no_export_is_refused_and_of_a_file_nothing_quoted(
 
 def refused(writer: CommitLogWriter, **changed: Any) -> str:
     with pytest.raises(Refused) as error:
-        append_exported(writer, "there", {**ROW, **changed})
+        append.append_exported(writer, "there", {**ROW, **changed})
     return str(error.value)
 
 
@@ -92,7 +84,7 @@ def test_a_row_that_is_no_message_is_named(tmp_path: Path) -> None:
             assert refused(writer, **changed).startswith("there: lacks a column or has one of a ")
         short = {name: value for name, value in ROW.items() if name != "bornHost"}
         with pytest.raises(BadRow, match=r"^there: lacks a column"):
-            append_exported(writer, "there", short)
+            append.append_exported(writer, "there", short)
     assert not list(stored_records(tmp_path / "commitlog"))
 
 
@@ -103,38 +95,41 @@ def test_standard_input_has_json_lines_and_is_left_open(tmp_path, monkeypatch) -
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{1}\n")
     before = open_now()
-    with pytest.raises(ZeroDivisionError), closing_source(source_of(str(path), 0)) as kept:
+    with (
+        pytest.raises(ZeroDivisionError),
+        append.closing_source(append.source_of(str(path), 0)) as kept,
+    ):
         raise ZeroDivisionError  # the traceback holds what the block held
     assert open_now() == before
     assert kept
     buffer = io.BytesIO(b"{1}\n")
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=buffer))
-    with closing_source(source_of("-", 0)):
+    with append.closing_source(append.source_of("-", 0)):
         pass
     assert not buffer.closed
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"{1}\n\n{2}\n")))
-    assert list(source_of("-", 1)) == [Lines(2, b"\n{2}\n")]
+    assert list(append.source_of("-", 1)) == [append.Lines(2, b"\n{2}\n")]
 
 
 def test_a_file_that_is_not_what_its_suffix_says_or_not_there_is_refused(tmp_path: Path) -> None:
     for name in ("a.parquet", "a.arrow"):
         (tmp_path / name).write_bytes(b"{}\n" * 9)
         with pytest.raises(SettingError, match=f"^--from {tmp_path / name}: "):
-            messages_of(str(tmp_path / name), 0)
+            append.messages_of(str(tmp_path / name), 0)
     (tmp_path / "a.csv").write_text("")
     with pytest.raises(SettingError, match=r"expected \.jsonl, \.parquet or \.arrow"):
-        source_of(str(tmp_path / "a.csv"), 0)
+        append.source_of(str(tmp_path / "a.csv"), 0)
     with pytest.raises(SettingError, match="No such file or directory"):
-        source_of(str(tmp_path / "b.csv"), 0)
+        append.source_of(str(tmp_path / "b.csv"), 0)
     with pytest.raises(FileNotFoundError):
-        source_of(str(tmp_path / "b.jsonl"), 0)
+        append.source_of(str(tmp_path / "b.jsonl"), 0)
     with pytest.raises(StoreError, match="is not an export: it has no manifest"):
-        source_of(str(tmp_path), 0)
+        append.source_of(str(tmp_path), 0)
 
 
 def test_a_store_s_segments_are_read_by_physical_offsets(tmp_path: Path) -> None:
     log = damaged(messages(60))
-    found = segments_of(str(write(log.log, tmp_path)))
+    found = append.segments_of(str(write(log.log, tmp_path)))
     wanted = [(start, start + SEGMENT) for start in sorted(log.segments)]
     assert [(each.start, each.end) for each in found] == wanted
     buffer = np.zeros(100, np.uint8)

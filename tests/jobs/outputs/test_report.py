@@ -5,30 +5,20 @@ from typing import Any
 import pytest
 
 from reput.jobs.console.voice import time_text
-from reput.jobs.outputs.report import (
-    OutputFile,
-    Summary,
-    cause_line,
-    counted,
-    damage_line,
-    era_lines,
-    left_behind,
-    range_text,
-    short_range,
-)
+from reput.jobs.outputs import report
 from reput.store_format.files.folder import Folder
 from tests.memory_storage import MemoryStorage
 
 
 def test_counts_times_releases_and_damage_as_a_person_reads_them() -> None:
-    texts = [counted(n, what) for n, what in ((1, "file"), (0, "file"), (7525, "index key"),
+    texts = [report.counted(n, what) for n, what in ((1, "file"), (0, "file"), (7525, "index key"),
                                               (2, "entry"), (1, "queue entry"))]  # fmt: skip
     assert texts == ["1 file", "0 files", "7,525 index keys", "2 entries", "1 queue entry"]
     assert time_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
     assert time_text(-1) == "1969-12-31T23:59:59.999Z"
     assert time_text(1 << 62) == str(1 << 62)  # that no calendar has
-    assert era_lines({}) == []
-    (told,) = era_lines({"eras": {"value": "4.9.4, then 5.3.3"}})
+    assert report.era_lines({}) == []
+    (told,) = report.era_lines({"eras": {"value": "4.9.4, then 5.3.3"}})
     assert told.endswith("4.9.4, then 5.3.3")
     for ranges, lost, missing, line in [
         (0, 0, 0, "none"),
@@ -37,7 +27,7 @@ def test_counts_times_releases_and_damage_as_a_person_reads_them() -> None:
         (2, 0, 1, "2 ranges, 0 bytes lost; 1 message known to be missing"),
     ]:
         damage = {"range_count": ranges, "bytes_lost": lost, "messages_missing": missing}
-        assert damage_line(damage) == line
+        assert report.damage_line(damage) == line
 
 
 def test_the_state_that_a_copy_leaves_behind_is_named() -> None:
@@ -48,17 +38,17 @@ def test_the_state_that_a_copy_leaves_behind_is_named() -> None:
         "config/timercheck", "kvStore/CURRENT",
     )  # fmt: skip
     storage = MemoryStorage({f"store/{name}": b"" for name in names})
-    (line,) = left_behind(Folder(storage, "store"), ("topics.json", "consumerOffset.json"))
+    (line,) = report.left_behind(Folder(storage, "store"), ("topics.json", "consumerOffset.json"))
     assert line == (
         "not taken over: compaction/, config/consumerOrderInfo.json, config/users/, "
         "epochFileCheckpoint"
     )
-    assert left_behind(Folder(MemoryStorage({"store/commitlog/x": b""}), "store"), ()) == []
+    assert report.left_behind(Folder(MemoryStorage({"store/commitlog/x": b""}), "store"), ()) == []
 
 
 # --- The summary of a rebuild: what is counted, what a manifest keeps, how damage is told.
-def summary(**more: Any) -> Summary:
-    return Summary("s", "o", "5.3.3", {}, {}, 0, 9, "undamaged", **more)
+def summary(**more: Any) -> report.Summary:
+    return report.Summary("s", "o", "5.3.3", {}, {}, 0, 9, "undamaged", **more)
 
 
 def a_range(**more: Any) -> dict[str, Any]:
@@ -77,8 +67,8 @@ def test_files_are_counted_by_queue_and_index_and_two_rebuilds_have_one_manifest
     assert (made.index_files, made.queue_files, made.queues) == (1, 1, 1)
     made.count_files([])
     assert (made.index_files, made.queue_files, made.queues) == (0, 0, 0)
-    one = summary(files=[OutputFile("checkpoint", 4096, "00")])
-    other = summary(files=[OutputFile("checkpoint", 4096, "00")], seconds=9.5, cleaned=["x"],
+    one = summary(files=[report.OutputFile("checkpoint", 4096, "00")])
+    other = summary(files=[report.OutputFile("checkpoint", 4096, "00")], seconds=9.5, cleaned=["x"],
                     stages={"scan": 1.0}, releases="5.3.3 or 5.3.2")  # fmt: skip
     other.output = "elsewhere"
     assert one.manifest() == other.manifest()
@@ -101,7 +91,7 @@ def test_files_are_counted_by_queue_and_index_and_two_rebuilds_have_one_manifest
      "missing T/0: 7, U/3: 7..9"),
 ])  # fmt: skip
 def test_a_range_in_full(more: dict[str, Any], text: str) -> None:
-    assert range_text(a_range(**more)) == text
+    assert report.range_text(a_range(**more)) == text
 
 
 @pytest.mark.parametrize(("more", "begins"), [
@@ -112,7 +102,7 @@ def test_a_range_in_full(more: dict[str, Any], text: str) -> None:
     ({"length": 1}, "damaged at offset 1,200, 1 byte: "),
 ])  # fmt: skip
 def test_a_range_in_short(more: dict[str, Any], begins: str) -> None:
-    assert short_range(a_range(**more)).startswith(begins)
+    assert report.short_range(a_range(**more)).startswith(begins)
 
 
 def test_of_many_ranges_two_are_shown_and_their_warnings_not_repeated() -> None:
@@ -120,9 +110,9 @@ def test_of_many_ranges_two_are_shown_and_their_warnings_not_repeated() -> None:
     causes = [{"ranges": 5, "kind": "damaged", "bytes": 1, "field": "magic", "reason": "wrong"}]
     damage = {"ranges": ranges, "range_count": 5, "bytes_lost": 1, "messages_missing": 0,
               "causes": causes}  # fmt: skip
-    made = summary(damage=damage, warnings=[*map(range_text, ranges), "look here"])
+    made = summary(damage=damage, warnings=[*map(report.range_text, ranges), "look here"])
     lines = made.text().splitlines()
     assert sum(line.startswith("  range ") for line in lines) == 2
     assert [line for line in lines if "warning" in line] == ["  warning   look here"]
     assert sum(line.startswith("  range ") for line in made.details()) == 5
-    assert f"  cause     {cause_line(causes[0])}" in made.details()
+    assert f"  cause     {report.cause_line(causes[0])}" in made.details()

@@ -13,18 +13,9 @@ import reput
 from reput.broker.change.expire import FileToDelete
 from reput.jobs.cli import main
 from reput.jobs.in_place.expire import Expired
-from reput.jobs.page import log_sections
+from reput.jobs.page import log_sections, store_sections
 from reput.jobs.page.facts import DiskPart, Facts
 from reput.jobs.page.model import Section, labels
-from reput.jobs.page.store_sections import (
-    BEGINS,
-    as_data,
-    disk_section,
-    fates_section,
-    groups_section,
-    index_section,
-    queues_section,
-)
 from reput.store_format.derived.index_header import IndexHeader
 from reput.store_format.derived.index_reader import IndexFileStats
 from reput.store_format.fate.rows import FateSums
@@ -49,8 +40,8 @@ def queue(topic: str, queue_id: int, messages: int) -> QueueRow:
 
 
 @pytest.mark.parametrize(("part", "make"), [
-    ("queues", queues_section), ("queues", groups_section), ("index", index_section),
-    ("fates", fates_section), ("disk", disk_section),
+    ("queues", store_sections.queues_section), ("queues", store_sections.groups_section), ("index", store_sections.index_section),
+    ("fates", store_sections.fates_section), ("disk", store_sections.disk_section),
 ])  # fmt: skip
 def test_a_part_that_is_not_known_says_why_and_draws_nothing(part: str, make: Any) -> None:
     section = make(facts(unknown={part: "a file is damaged", "expired": "no disk"}))
@@ -60,7 +51,7 @@ def test_a_part_that_is_not_known_says_why_and_draws_nothing(part: str, make: An
 
 def test_the_deepest_queues_come_first_and_a_group_s_lag_is_that_of_all_its_queues() -> None:
     rows = [queue("A", n, n) for n in range(31)] + [queue("B", 0, 30)]
-    section = queues_section(facts(queues=rows))
+    section = store_sections.queues_section(facts(queues=rows))
     total = sum(range(31)) + 30
     assert section.words == [
         f"32 queues, with {total} messages that the log still has; the picture has the 30 largest."
@@ -68,15 +59,17 @@ def test_the_deepest_queues_come_first_and_a_group_s_lag_is_that_of_all_its_queu
     assert bars(section)[:3] == [("A / 30", 30), ("B / 0", 30), ("A / 29", 29)]
     assert len(bars(section)) == 30
     assert len(section.tables[0].rows) == 32
-    assert queues_section(facts(queues=rows[:1])).pictures == []
-    assert queues_section(facts(queues=[])).words == ["There is no queue."]
+    assert store_sections.queues_section(facts(queues=rows[:1])).pictures == []
+    assert store_sections.queues_section(facts(queues=[])).words == ["There is no queue."]
     rows = [GroupRow("one", "T", 0, 5, 9, 4), GroupRow("two", "T", 0, 9, 9, 0),
             GroupRow("one", "T", 1, 0, 7, 7), GroupRow("three", "T", 0, 0, 99, 99)]  # fmt: skip
-    section = groups_section(facts(queues=[], groups=rows))
+    section = store_sections.groups_section(facts(queues=[], groups=rows))
     assert section.words == ["3 groups, 2 of them with messages not yet consumed."]
     assert bars(section) == [("three", 99), ("one", 11), ("two", 0)]
     assert [row[-1] for row in section.tables[0].rows] == [99, 7, 4, 0]
-    done = groups_section(facts(queues=[], groups=[rows[1], rows[1]._replace(group="x")]))
+    done = store_sections.groups_section(
+        facts(queues=[], groups=[rows[1], rows[1]._replace(group="x")])
+    )
     assert (done.words[0][:10], done.pictures) == ("2 groups, ", [])
 
 
@@ -87,29 +80,31 @@ def index_file(name: str, entries: int, chains: dict[int, int], begin: int) -> I
 
 def test_index_files_tell_how_full_they_are_and_none_is_told_from_none_that_can_be_read() -> None:
     files = [index_file("1", 9, {1: 3, 2: 2}, AT), index_file("2", 4, {1: 1, 4: 1}, AT + 99)]
-    section = index_section(facts(index=files))
+    section = store_sections.index_section(facts(index=files))
     assert section.words[0].startswith("2 files with 13 entries in 7 slots. ")
     assert section.words[0].endswith("the longest chain has 4.")
     assert bars(section) == [("1", 9), ("2", 4)]
     assert bars(section, 1) == [("1 entry", 4), ("2 to 3 entries", 2), ("4 to 7 entries", 1)]
     assert len(section.pictures) == 3
-    empty = index_section(facts(index=[index_file("1", 9, {1: 9}, AT), index_file("2", 0, {}, 0)]))
+    empty = store_sections.index_section(
+        facts(index=[index_file("1", 9, {1: 9}, AT), index_file("2", 0, {}, 0)])
+    )
     assert len(empty.pictures) == 1  # no times of an empty file, and one kind of chain
-    assert index_section(facts(index=[])).words == ["There is no index file."]
+    assert store_sections.index_section(facts(index=[])).words == ["There is no index file."]
     spoilt = facts(index=[])
     spoilt.note("index", ["/s/index/1: no header"])
-    assert index_section(spoilt).words == ["There is none that can be read."]
+    assert store_sections.index_section(spoilt).words == ["There is none that can be read."]
 
 
 def test_fates_are_drawn_where_there_are_several_and_what_cleaning_frees_by_folder() -> None:
     none = FateSums({}, [], {}, [], AT)
-    assert fates_section(facts(fates=none)).words == ["The log has none."]
-    one = fates_section(facts(fates=none._replace(transactions={"pending": 1234})))
+    assert store_sections.fates_section(facts(fates=none)).words == ["The log has none."]
+    one = store_sections.fates_section(facts(fates=none._replace(transactions={"pending": 1234})))
     assert one.words[1:] == ["Half messages: 1,234 pending."]
     assert one.pictures == []
     sums = none._replace(transactions={"pending": 3, "committed": 2, "abandoned": 1},
                          delayed={("level", "waiting"): 5, ("timer", "delivered"): 4})  # fmt: skip
-    section = fates_section(facts(fates=sums))
+    section = store_sections.fates_section(facts(fates=sums))
     assert bars(section) == [("abandoned", 1), ("committed", 2), ("pending", 3)]
     assert bars(section, 1) == [("waiting", 5), ("delivered", 4)]
     assert section.tables[0].rows[-1] == ["delayed", "timer", "delivered", 4]
@@ -121,7 +116,7 @@ def test_fates_are_drawn_where_there_are_several_and_what_cleaning_frees_by_fold
         "/s", "5.3.3", "", 0, segments, [FileToDelete("index/1", 50, "")], kept_segments=2
     )
     disk = [DiskPart("commitlog/", 3, 1500), DiskPart("index/", 1, 40), DiskPart("config/", 2, 7)]
-    section = disk_section(facts(disk=disk, expired=expired))
+    section = store_sections.disk_section(facts(disk=disk, expired=expired))
     assert section.words[0] == (
         "reput expire --any-hour would free 1,050 bytes: 2 segments, 1 file of queues and index."
     )
@@ -132,7 +127,9 @@ def test_fates_are_drawn_where_there_are_several_and_what_cleaning_frees_by_fold
         ("commitlog/", "stays", 500), ("commitlog/", "cleaning frees it", 1000),
         ("index/", "stays", 0), ("index/", "cleaning frees it", 40), ("config/", "stays", 7),
     ]  # fmt: skip
-    nothing = disk_section(facts(disk=disk[:1], expired=Expired("/s", "5.3.3", "", 0)))
+    nothing = store_sections.disk_section(
+        facts(disk=disk[:1], expired=Expired("/s", "5.3.3", "", 0))
+    )
     assert nothing.words[0] == "Nothing has expired that cleaning could free."
 
 
@@ -356,7 +353,7 @@ def test_labels_are_each_another_data_ends_no_element_and_the_densest_stretch_is
         f"{cut} / 3", f"{cut} / 7", "a\\u202eb", "x", f"{cut}xxxy", f"{cut}xxzy",
     ]  # fmt: skip
     assert len(set(labels(["a", "a", "a (2)", "a"]))) == 4
-    text = as_data({"a": "</script><!--<script>&\u2028\ud800"})
+    text = store_sections.as_data({"a": "</script><!--<script>&\u2028\ud800"})
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text)["a"].startswith("</script>")
     spans = [log_sections.Span(n * 10, n * 10 + 10, 1, "T") for n in range(5)]
@@ -389,7 +386,7 @@ def test_only_a_page_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[s
     store, page = stores.of_messages([stores.Message()], tmp_path), tmp_path / "report.html"
     words = ["report", str(store), "--output", str(page), "--no-check"]
     assert main(words) == 0
-    assert page.read_bytes().startswith(BEGINS)
+    assert page.read_bytes().startswith(store_sections.BEGINS)
     assert main(words) == 2
     assert "is there already, and stays" in capsys.readouterr().err
     page.chmod(0o644)
@@ -453,4 +450,4 @@ def test_where_nothing_is_renamed_a_page_is_written_in_place(tmp_path, monkeypat
         monkeypatch.setattr(os, name, none)
     for replace in (False, True):
         reput.report(str(store), str(page), replace=replace, now=NOW)
-        assert page.read_bytes().startswith(BEGINS)
+        assert page.read_bytes().startswith(store_sections.BEGINS)

@@ -4,27 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from reput.store_format.damage import evidence
 from reput.store_format.damage.chain import MOST_OUTVOTED, ChainPiece, Outvoted, judge
-from reput.store_format.damage.evidence import (
-    NextOffset,
-    QueueSpan,
-    StretchFacts,
-    Votes,
-    judge_stretch,
-    votes_before,
-)
 from reput.store_format.faults import REASONS, Fault
 from tests.damaged import SALVAGE, damaged, entries, messages, salvage
 from tests.in_process import rebuild_log, storage_of
 from tests.logs.encoder import Message
-from tests.store_format.damage.generator import (
-    PAGE,
-    derived_of,
-    generate,
-    named_in,
-    queues_of,
-    salvaged,
-)
+from tests.store_format.damage import generator
 from tests.store_format.damage.generator import judge as judge_truth
 from tests.store_format.damage.salvaged import whole_but
 
@@ -35,9 +21,11 @@ def busy(count: int = 200, queues: int = 1) -> list[Message]:
 
 @pytest.mark.parametrize("seed", [2, 5])
 def test_3_a_stale_page_is_named_and_no_message_of_it_kept(seed: int) -> None:
-    hurt = generate("a stale older page", seed, crc=False)
-    rebuilt = salvaged(hurt, derived=False)
-    found = judge_truth(hurt, queues_of(rebuilt.files), named_in(rebuilt.summary))
+    hurt = generator.generate("a stale older page", seed, crc=False)
+    rebuilt = generator.salvaged(hurt, derived=False)
+    found = judge_truth(
+        hurt, generator.queues_of(rebuilt.files), generator.named_in(rebuilt.summary)
+    )
     assert (found.displaced, found.fabricated, found.contradicted) == (0, 0, 0)
     stale = [d for d in rebuilt.summary.damage["ranges"] if d["kind"] == "stale"]
     assert stale
@@ -46,9 +34,9 @@ def test_3_a_stale_page_is_named_and_no_message_of_it_kept(seed: int) -> None:
 
 def test_those_behind_a_lost_page_outvote_its_first_record_and_an_end_is_looked_at() -> None:
     log = damaged(busy(), 1 << 16)
-    at = 2 * PAGE
-    log.put(at, bytes(PAGE))
-    first = next(n for n, place in enumerate(log.places) if place >= at + PAGE)
+    at = 2 * generator.PAGE
+    log.put(at, bytes(generator.PAGE))
+    first = next(n for n, place in enumerate(log.places) if place >= at + generator.PAGE)
     log.flip(first, 27, 2)
     found = entries(salvage(log.log), "T", 0)
     assert found[first:] == log.places[first:]
@@ -60,10 +48,16 @@ def test_those_behind_a_lost_page_outvote_its_first_record_and_an_end_is_looked_
     named = [(log.places.index(d["physical_offset"]), d["field"]) for d in ranges]
     assert named == [(20, "magic"), (60, "properties"), (61, "totalSize")]
     # Its records are not known when the next one is scanned; both are, at the same time.
-    spans = {("T", 0): QueueSpan(40, 50)}
-    assert votes_before(spans, {("T", 0): NextOffset(20, 4000)}, 0) == Votes(0, 0)
-    assert votes_before(spans, {("T", 0): NextOffset(20, 0)}, 0) == Votes(0, 1)
-    assert judge_stretch(StretchFacts(False, True, False, Votes(0, 1), Votes(6, 0), True)).live
+    spans = {("T", 0): evidence.QueueSpan(40, 50)}
+    assert evidence.votes_before(
+        spans, {("T", 0): evidence.NextOffset(20, 4000)}, 0
+    ) == evidence.Votes(0, 0)
+    assert evidence.votes_before(
+        spans, {("T", 0): evidence.NextOffset(20, 0)}, 0
+    ) == evidence.Votes(0, 1)
+    assert evidence.judge_stretch(
+        evidence.StretchFacts(False, True, False, evidence.Votes(0, 1), evidence.Votes(6, 0), True)
+    ).live
     wrong, rest = piece(1 << 51, 1), [piece(14, 1), piece(16, 9)]
     assert judge(piece(0, 13), wrong, rest, none_lost) == Outvoted(13)  # over a second fault
     # a message that is missing behind them is no reason to move two by one
@@ -142,18 +136,20 @@ def piece(first: int, count: int) -> ChainPiece:
 
 
 def test_queue_files_tell_where_a_record_belongs_and_what_its_tag_was() -> None:
-    hurt = generate("200 flips", 3, crc=False)
-    rebuilt = salvaged(hurt, derived=True)
-    named = named_in(rebuilt.summary)
-    found = judge_truth(hurt, queues_of(rebuilt.files), named, derived=True)
+    hurt = generator.generate("200 flips", 3, crc=False)
+    rebuilt = generator.salvaged(hurt, derived=True)
+    named = generator.named_in(rebuilt.summary)
+    found = judge_truth(hurt, generator.queues_of(rebuilt.files), named, derived=True)
     assert (found.displaced, found.fabricated, found.contradicted) == (0, 0, 0)
     fields = {d["field"] for d in rebuilt.summary.damage["ranges"]}
     assert "TAGS" in fields
-    bare = salvaged(hurt, derived=False)
-    before = judge_truth(hurt, queues_of(bare.files), named_in(bare.summary), derived=True)
+    bare = generator.salvaged(hurt, derived=False)
+    before = judge_truth(
+        hurt, generator.queues_of(bare.files), generator.named_in(bare.summary), derived=True
+    )
     assert before.contradicted > 0
     log = damaged(busy(200, 2), 1 << 16)
-    files = derived_of(log.log)
+    files = generator.derived_of(log.log)
     log.flip(150, 14, 0)
     log.flip(150, 15, 6)  # two bits of queueId: no other message is in that queue
     storage = storage_of(log.log)

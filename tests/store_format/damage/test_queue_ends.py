@@ -10,20 +10,7 @@ from hypothesis import strategies as st
 
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import REFUSE, TRUNCATE
-from reput.store_format.damage.queue_ends import (
-    LAST_FIRST_OFFSET,
-    NEVER,
-    Losses,
-    LossReader,
-    Opening,
-    QueueEnds,
-    SegmentLoss,
-    last_of,
-    last_of_run,
-    lost_places,
-    most_messages,
-    opening,
-)
+from reput.store_format.damage import queue_ends
 from reput.store_format.damage.ranges import CONTENT, KINDS, RANGE, DamageKind
 from reput.store_format.dispatch.scan import Buffers, End, Outputs, Runs
 from reput.store_format.faults import DamageFound
@@ -42,28 +29,28 @@ TOP = (1 << 63) - 1
 
 def test_each_queue_goes_on_by_itself_a_batch_by_all_of_its_messages() -> None:
     log = Dispatched(message(3), message(8, queue=1), message(9, queue=1), message(1, "U"))
-    ends = QueueEnds(log.buffers)
+    ends = queue_ends.QueueEnds(log.buffers)
     log.go_on(2)
-    assert [ends.last(("T", queue)) for queue in (0, 1, 2)] == [3, 8, NEVER]
+    assert [ends.last(("T", queue)) for queue in (0, 1, 2)] == [3, 8, queue_ends.NEVER]
     log.go_on(2)
     assert [ends.last(("T", 1)), ends.last(("U", 0))] == [9, 1]
     log = Dispatched(*(message(n, queue=n) for n in range(150)))
-    ends = QueueEnds(log.buffers)
+    ends = queue_ends.QueueEnds(log.buffers)
     log.go_on(60)
     assert ends.last(("T", 59)) == 59
     log.go_on(90)
     assert [ends.last(("T", n)) for n in (0, 59, 64, 149)] == [0, 59, 64, 149]
     log = Dispatched(message(0, b"T\xff"), message(1, b"T\xed\xa0\x80"), message(2, b"T\xff", 0, 4))
-    ends = QueueEnds(log.buffers)
+    ends = queue_ends.QueueEnds(log.buffers)
     log.go_on(3)
     assert ends.last(("T\ufffd", 0)) == 1
     # An offset that waits for the next one waits over that too.
     log = Dispatched(message(3), message(90), message(91), message(4, "U"))
-    ends = QueueEnds(log.buffers)
+    ends = queue_ends.QueueEnds(log.buffers)
     log.go_on(2)
     ends.keep()
     log.buffers.empty()
-    assert (ends.last(("T", 0)), ends.last(("U", 0))) == (3, NEVER)
+    assert (ends.last(("T", 0)), ends.last(("U", 0))) == (3, queue_ends.NEVER)
     log.go_on(2)
     assert (ends.last(("T", 0)), ends.last(("U", 0))) == (91, 4)
     for records, last in [([(0, 4), (4, 4), (8, 2)], 9), ([(7, 1)], 7),
@@ -72,19 +59,19 @@ def test_each_queue_goes_on_by_itself_a_batch_by_all_of_its_messages() -> None:
         ([(0, 4), (500, 4), (504, 4)], 507), ([(0, 4), (500, 4), (600, 2)], 601),
         ([(0, 4), (500, 4), (503, 2)], 3),  # not above all messages of the one in doubt
         ([(0, 4), (4, 4), (4, 4)], 7)]:  # fmt: skip
-        assert last_of(*zip(*records, strict=True)) == last
+        assert queue_ends.last_of(*zip(*records, strict=True)) == last
         log = Dispatched(*(batch(*each) for each in records))
-        ends = QueueEnds(log.buffers)
+        ends = queue_ends.QueueEnds(log.buffers)
         log.go_on(len(records))
         assert ends.last(("Batch", 0)) == last
-        assert last_of_run(log.runs().runs, 0, True) == last
+        assert queue_ends.last_of_run(log.runs().runs, 0, True) == last
     for offsets, last in [([3, 4, 5], 5), ([3, 4, 90], 4), ([3, 90, 91], 91)]:
         log = Dispatched(message(1, "A"), *(message(each) for each in offsets))
         log.go_on(1 + len(offsets))
         found = log.runs()
         assert [queue.topic for queue in found.queues] == ["A", "T"]
-        assert [last_of_run(found.runs, number, False) for number in (0, 1)] == [1, last]
-    for offsets, last in [([], NEVER),
+        assert [queue_ends.last_of_run(found.runs, number, False) for number in (0, 1)] == [1, last]
+    for offsets, last in [([], queue_ends.NEVER),
         ([7], 7),  # whatever comes first
         ([0, 1, 2], 2),
         ([0, 1, 500], 1),  # nobody confirms it
@@ -94,9 +81,9 @@ def test_each_queue_goes_on_by_itself_a_batch_by_all_of_its_messages() -> None:
         ([0, 1, 500, 499], 1), ([0, 1, 500, 499, 500], 500), ([5, 6, 0], 6),
         ([5, 6, 0, 1], 1),  # begun anew
         ([5, 6, 0, 3], 6), ([5, 6, 6], 6), ([TOP], TOP),
-        ([NEVER, 3, 4], 4),  # counts as none
+        ([queue_ends.NEVER, 3, 4], 4),  # counts as none
         ([-5, -4], -4)]:  # fmt: skip
-        assert last_of(offsets) == last
+        assert queue_ends.last_of(offsets) == last
 
 
 class Dispatched:
@@ -126,15 +113,17 @@ def message(offset: int, topic: str | bytes = "T", queue: int = 0, flags: int = 
 MISSING = KINDS.index(DamageKind.MISSING)
 
 
-def loss(start: int, *ranges: tuple[int, int]) -> SegmentLoss:
-    return SegmentLoss(start, 1 << 40, "", ranges, sum(length for _, length in ranges))
+def loss(start: int, *ranges: tuple[int, int]) -> queue_ends.SegmentLoss:
+    return queue_ends.SegmentLoss(start, 1 << 40, "", ranges, sum(length for _, length in ranges))
 
 
-def reader(*losses: SegmentLoss, from_start: bool = True) -> LossReader:
-    return LossReader(Losses(losses, from_start), lambda each: lost_places(each, ()))
+def reader(*losses: queue_ends.SegmentLoss, from_start: bool = True) -> queue_ends.LossReader:
+    return queue_ends.LossReader(
+        queue_ends.Losses(losses, from_start), lambda each: queue_ends.lost_places(each, ())
+    )
 
 
-def between(log: LossReader, after: int, before: int) -> int:
+def between(log: queue_ends.LossReader, after: int, before: int) -> int:
     return int(log.between(np.array([after]), np.array([before]))[0])
 
 
@@ -158,23 +147,28 @@ def test_what_a_segment_lost_between_two_places_is_read_when_asked() -> None:
     rows = np.zeros(4, RANGE)
     rows["offset"], rows["end"] = [50, 200, 900, 1000], [60, 300, 1100, 1010]
     rows["kind"] = [MISSING, CONTENT, MISSING, MISSING]
-    found = lost_places(SegmentLoss(0, 1000, "run", ((400, 5), (10, 3)), 0), [rows[:2], rows[2:]])
+    found = queue_ends.lost_places(
+        queue_ends.SegmentLoss(0, 1000, "run", ((400, 5), (10, 3)), 0), [rows[:2], rows[2:]]
+    )
     assert found.tolist() == [(10, 3), (50, 10), (400, 5), (900, 200)]
-    assert len(lost_places(SegmentLoss(0, 1000, "", (), 0), [])) == 0
+    assert len(queue_ends.lost_places(queue_ends.SegmentLoss(0, 1000, "", (), 0), [])) == 0
     for lost, plain, batched in [(0, 0, 0), (90, 0, 0),
         (91, 1, 1),  # a batch of one message needs no body
         (91 + 2 * 22 - 1, 1, 1), (91 + 2 * 22, 1, 2), (91 + 32 * 22, 8, 32),
         ((1 << 63) - 1, ((1 << 63) - 1) // 91, ((1 << 63) - 92) // 22)]:  # fmt: skip
-        assert (most_messages(lost, False), most_messages(lost, True)) == (plain, batched)
-        assert most_messages(np.array([0, lost]), True).tolist() == [0, batched]
+        assert (queue_ends.most_messages(lost, False), queue_ends.most_messages(lost, True)) == (
+            plain,
+            batched,
+        )
+        assert queue_ends.most_messages(np.array([0, lost]), True).tolist() == [0, batched]
     asked = []
 
-    def read(each: SegmentLoss) -> np.ndarray:
+    def read(each: queue_ends.SegmentLoss) -> np.ndarray:
         asked.append(each.start)
-        return lost_places(each, ())
+        return queue_ends.lost_places(each, ())
 
     losses = tuple(loss(1000 * n, (1000 * n + 5, n)) for n in range(1, 7))
-    log = LossReader(Losses(losses, True), read)
+    log = queue_ends.LossReader(queue_ends.Losses(losses, True), read)
     assert asked == []
     for n in (6, 3, 1, 3, 5, 6, 3):
         assert between(log, 1000 * n, 1000 * n + 6) == n
@@ -190,7 +184,7 @@ def test_what_a_segment_lost_between_two_places_is_read_when_asked() -> None:
 # the slow reference does the same (docs/damage.md).
 OPENINGS_TOP = 1 << 63
 FIRSTS = {"-1": -1, "-10": -10, "-11": -11, "-2^63": -OPENINGS_TOP, "2^62": 1 << 62,
-    "2^63 - 1": OPENINGS_TOP - 1, "the last": LAST_FIRST_OFFSET, "one more": LAST_FIRST_OFFSET + 1,
+    "2^63 - 1": OPENINGS_TOP - 1, "the last": queue_ends.LAST_FIRST_OFFSET, "one more": queue_ends.LAST_FIRST_OFFSET + 1,
     "wraps to 4 bytes": -(-(1 << 64) // 20), "2^40": 1 << 40, "-2^40": -(1 << 40)}  # fmt: skip
 
 
@@ -239,7 +233,7 @@ SEEN: list[tuple[str, list[int], dict[str, list[int]]]] = [("-1", [], {"00000000
     {"00000000000000000000": [0, 1, 2, 3]}), ("wraps to 4 bytes", [5, 6, 7],
     {"00000000000000000000": [-1, 1, 2, 3]}), ("2^40", [5, 6, 7],
     {"00000021990232555400": [-1] * 6 + [0]}), ("one more", [5, 6, 7],
-    {"09223372036854775800": [0, 1, 2, 3]}), ("the last", [LAST_FIRST_OFFSET + 1],
+    {"09223372036854775800": [0, 1, 2, 3]}), ("the last", [queue_ends.LAST_FIRST_OFFSET + 1],
     {"09223372036854775600": [-1] * 9 + [0], "09223372036854775800": [1]})]  # fmt: skip
 
 
@@ -296,13 +290,13 @@ def test_salvage_goes_by_what_outvotes_what_and_lives_without_room() -> None:
     assert entries(salvage(log.log), "T", 9) == [log.places[10]]
     for offsets in ([57, 58, 0, 1, 2], [3, 4, 5], [0, 1, 2], [7, 0, 1]):
         assert checked(queue_of(offsets)).findings == []
-    for offsets, wanted in [([0, 1, 2], None), ([5], None), ([-1], Opening(1, 0)),
-        ([-1, 4, 5], Opening(1, 3)), ([9, 4, 5], Opening(1, 3)),
+    for offsets, wanted in [([0, 1, 2], None), ([5], None), ([-1], queue_ends.Opening(1, 0)),
+        ([-1, 4, 5], queue_ends.Opening(1, 3)), ([9, 4, 5], queue_ends.Opening(1, 3)),
         ([9, 4], None),  # one against one
         ([9, 0, 1], None),  # a topic made anew
-        ([OPENINGS_TOP - 1, 9, 4, 5], Opening(2, 2)), ([-3, -2, 1], Opening(2, -1)),
+        ([OPENINGS_TOP - 1, 9, 4, 5], queue_ends.Opening(2, 2)), ([-3, -2, 1], queue_ends.Opening(2, -1)),
         ([4, 4, 5], None)]:  # fmt: skip
-        assert opening(offsets, True) == wanted
+        assert queue_ends.opening(offsets, True) == wanted
 
 
 @pytest.mark.parametrize("first", FIRSTS)

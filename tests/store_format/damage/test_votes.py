@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.damage.queue_ends import (
-    NO_QUEUE_DAMAGE,
-    LossReader,
-    QueueDamage,
-    all_entries,
-)
+from reput.store_format.damage import queue_ends
 from reput.store_format.damage.votes import runs_by_vote
 from tests.store_format.damage.staged import lost, staged
 
@@ -24,8 +19,8 @@ def queue(*offsets: int) -> Pairs:
 
 
 def voted(
-    *runs: Sequence[tuple[int, int]], log: LossReader = NOTHING,
-    damage: QueueDamage = NO_QUEUE_DAMAGE, topic: str = "T", batch: int = 0,
+    *runs: Sequence[tuple[int, int]], log: queue_ends.LossReader = NOTHING,
+    damage: queue_ends.QueueDamage = queue_ends.NO_QUEUE_DAMAGE, topic: str = "T", batch: int = 0,
 ) -> tuple[list[int | None], list[dict[str, Any]]]:  # fmt: skip
     """(the queueOffset that counts of each entry, None where it is left out; the rows)."""
     files, rows = staged(*runs, damage=damage, topic=topic, batch=batch)
@@ -37,7 +32,7 @@ def voted(
             range(row["first"], row["first"] + row["count"])
         )
         count += [None] * row["count"] if row["is_left_out"] else offsets
-        places += all_entries(files, row)["physicalOffset"].tolist()
+        places += queue_ends.all_entries(files, row)["physicalOffset"].tolist()
     assert places == [place for run in runs for _, place in run]
     return count, made
 
@@ -74,9 +69,9 @@ def test_an_outvoted_piece_is_a_run_of_its_own_where_queues_go_on() -> None:
     assert voted(queue(*SOUND[:50], 30, *SOUND[50:]))[0] == [*SOUND[:50], None, *SOUND[50:]]
     # Two records have queueOffset 50; a search of the whole log found one to be a stray.
     twice = queue(*SOUND[:51], *SOUND[50:])
-    stray = QueueDamage(strays=frozenset({5100}), twins=frozenset({5100}))
+    stray = queue_ends.QueueDamage(strays=frozenset({5100}), twins=frozenset({5100}))
     assert voted(twice, damage=stray)[0] == [*SOUND[:51], None, *SOUND[51:]]
-    first = QueueDamage(strays=frozenset({5000}), twins=frozenset({5000}))
+    first = queue_ends.QueueDamage(strays=frozenset({5000}), twins=frozenset({5000}))
     assert voted(twice, damage=first)[0] == [*SOUND[:50], None, *SOUND[50:]]
     for topic, batch in [("%LMQ%a", 0), ("T", 1)]:
         _, made = voted(with_wrong({50: 1 << 40}), topic=topic, batch=batch)

@@ -5,16 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from reput.store_format.derived.index_header import (
-    NO_HEADER,
-    IndexHeader,
-    Named,
-    encode_header,
-    in_log_order,
-    index_files,
-    listed_index,
-    newest_first,
-)
+from reput.store_format.derived import index_header
 from reput.store_format.derived.index_names import BY_PROCESS, NameZone, name_zone, names_in_order
 from reput.store_format.files.folder import Folder
 from reput.store_format.names import index_name
@@ -28,25 +19,25 @@ SHANGHAI = [(8, 0, 0, 133_438), (8, 1149, 133_438, 267_463)]
 MOVED = [*SHANGHAI, (0, 14_020, 267_463, 401_441), (0, 14_796, 402_036, 481_831)]
 
 
-def made(hours: float, after: int, begin: int, end: int) -> Named:
+def made(hours: float, after: int, begin: int, end: int) -> index_header.Named:
     """A file whose name is of a zone so many hours ahead of UTC."""
     name = index_name(T0 + after + int(hours * HOUR) + 1)
-    return name, IndexHeader(T0 + after, T0 + after + 500, begin, end, 1, 900)
+    return name, index_header.IndexHeader(T0 + after, T0 + after + 500, begin, end, 1, 900)
 
 
-def by_name(files: list[tuple[float, int, int, int]]) -> list[Named]:
+def by_name(files: list[tuple[float, int, int, int]]) -> list[index_header.Named]:
     return sorted(made(*each) for each in files)
 
 
 def test_headers_order_the_files_of_two_zones() -> None:
-    assert in_log_order(by_name(MOVED)) == [made(*each)[0] for each in MOVED]
-    stored = {f"s/index/{name}": encode_header(head) for name, head in by_name(MOVED)}
+    assert index_header.in_log_order(by_name(MOVED)) == [made(*each)[0] for each in MOVED]
+    stored = {f"s/index/{name}": index_header.encode_header(head) for name, head in by_name(MOVED)}
     storage = MemoryStorage({**stored, "s/index/.DS_Store": b"x"})
-    names = [about.name for about in listed_index(Folder(storage, "s"))]
-    assert names == in_log_order(by_name(MOVED))
-    assert {about.name: head for about, head in index_files(Folder(storage, "s"))} == dict(
-        by_name(MOVED)
-    )
+    names = [about.name for about in index_header.listed_index(Folder(storage, "s"))]
+    assert names == index_header.in_log_order(by_name(MOVED))
+    assert {
+        about.name: head for about, head in index_header.index_files(Folder(storage, "s"))
+    } == dict(by_name(MOVED))
     # Its offsets contradict those of its neighbours: the names say the order then.
     for flipped in [1 << 40, -1, 1 << 17]:
         files = by_name(
@@ -56,30 +47,35 @@ def test_headers_order_the_files_of_two_zones() -> None:
             name, head = files[number]
             damaged = [*files]
             damaged[number] = (name, head._replace(begin_offset=head.begin_offset ^ flipped))
-            assert in_log_order(damaged) == [each for each, _ in files]
+            assert index_header.in_log_order(damaged) == [each for each, _ in files]
     last, head = made(0, 2000, 400_000, 400_000)
-    files = [*by_name([(0, 0, 0, 90_000), (0, 900, 100_000, 400_000)]), (last, NO_HEADER)]
-    assert in_log_order(files)[-1] == last
-    files[2] = (last, IndexHeader(T0 + 900, T0 + 1400, 400_000, 400_000, 0, 1))
-    assert in_log_order(files)[-1] == last
-    assert in_log_order([(last, head)]) == [last]
+    files = [
+        *by_name([(0, 0, 0, 90_000), (0, 900, 100_000, 400_000)]),
+        (last, index_header.NO_HEADER),
+    ]
+    assert index_header.in_log_order(files)[-1] == last
+    files[2] = (last, index_header.IndexHeader(T0 + 900, T0 + 1400, 400_000, 400_000, 0, 1))
+    assert index_header.in_log_order(files)[-1] == last
+    assert index_header.in_log_order([(last, head)]) == [last]
 
 
-def days(many: int) -> list[Named]:
+def days(many: int) -> list[index_header.Named]:
     return [made(8, 24 * HOUR * n, 1000 * n, 1000 * n + 900) for n in range(many)]
 
 
 @pytest.mark.parametrize(("files", "read_for_one"), [
     (days(5), 1),  # none can be newer but the last
     (sorted([*days(3), made(-5, 48 * HOUR + 60_000, 9000, 9900)]), 2), (by_name(MOVED), 4),
-    ([*days(4), (index_name(T0 + 40 * 24 * HOUR), NO_HEADER)], 5),  # it says nothing
+    ([*days(4), (index_name(T0 + 40 * 24 * HOUR), index_header.NO_HEADER)], 5),  # it says nothing
     ([*days(1)], 0)])  # fmt: skip
-def test_the_newest_file_is_found_by_few_headers(files: list[Named], read_for_one: int) -> None:
+def test_the_newest_file_is_found_by_few_headers(
+    files: list[index_header.Named], read_for_one: int
+) -> None:
     """Each header is a request to S3 before a query that the newest file answers."""
-    stored = {f"s/index/{name}": encode_header(head) for name, head in files}
+    stored = {f"s/index/{name}": index_header.encode_header(head) for name, head in files}
     storage = WatchedStorage(stored)
-    names = newest_first(Folder(storage, "s"), [name for name, _ in files])
-    order = in_log_order(files)[::-1]
+    names = index_header.newest_first(Folder(storage, "s"), [name for name, _ in files])
+    order = index_header.in_log_order(files)[::-1]
     assert (next(names), len(storage.opened)) == (order[0], read_for_one)
     assert list(names) == order[1:]
     assert len(storage.opened) <= len(files)
@@ -104,7 +100,7 @@ def test_the_zone_of_new_names(files, given, said, ahead) -> None:
 def test_older_names_are_lowered_and_summer_time_is_this_process_s() -> None:
     new_york = NameZone("UTC-05:00", BY_PROCESS, lambda at: (-5 if at > T0 - HOUR else -4) * HOUR)
     july, winter = T0 - 140 * 24 * HOUR, T0 + HOUR
-    head = IndexHeader(july, july, 0, 9, 1, 2)
+    head = index_header.IndexHeader(july, july, 0, 9, 1, 2)
     summer = [(index_name(july - 4 * HOUR), head)]
     assert name_zone(summer, None, new_york).local(winter) == winter - 5 * HOUR
     assert name_zone(summer, None, HERE).local(winter) == winter - 4 * HOUR

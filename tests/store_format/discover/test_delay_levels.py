@@ -17,13 +17,7 @@ from reput.jobs.opening.open_writer import open_writer
 from reput.jobs.opening.questions import open_store
 from reput.jobs.rebuild import rebuild
 from reput.jobs.replicate import replicate
-from reput.store_format.discover.delay_levels import (
-    SCHEDULE,
-    SETTING,
-    Shown,
-    ShownDelays,
-    delay_text,
-)
+from reput.store_format.discover import delay_levels
 from reput.store_format.discover.purpose import REBUILD
 from reput.store_format.discover.store import Discovered, discover, store_at
 from reput.store_format.fate.rows import level_delays
@@ -50,28 +44,28 @@ def found_in(storage: MemoryStorage, **settings: str) -> Discovered:
 def test_a_level_that_no_queue_shows_is_the_default_s_only_if_that_has_it(
     levels: str, level: int, other: int | None, said: str
 ) -> None:
-    made = [Message(SCHEDULE, each - 1, n, b"", store_timestamp=T0 + n,
+    made = [Message(delay_levels.SCHEDULE, each - 1, n, b"", store_timestamp=T0 + n,
         properties=properties(("DELAY", str(each)))) for n in range(9)
         for each in filter(None, (level, other))]  # fmt: skip
     storage = delayed(levels, messages=made)
-    del storage.files[f"{STORE}/consumequeue/{SCHEDULE}/{level - 1}/{0:020}"]
+    del storage.files[f"{STORE}/consumequeue/{delay_levels.SCHEDULE}/{level - 1}/{0:020}"]
     given = {"rocketmq": "5.3.3", "settings": GIVEN, "storage": storage}
     try:
         found = "; ".join(rebuild(Session(), STORE, OUTPUT, **given).warnings)  # type: ignore[arg-type]
     except StoreError as error:
         found = str(error)
     assert said in found
-    assert (SETTING in found) == bool(said)
+    assert (delay_levels.SETTING in found) == bool(said)
 
 
 def test_levels_before_a_shown_one_are_the_usual_ones_and_a_flipped_bit_shows_nothing() -> None:
     found = found_in(delayed())
-    assert (found.settings[SETTING], found.delays_shown) == (DAY, {19})
-    assert SETTING not in found_in(delayed(USUAL, 18)).found
-    shown = ShownDelays({21: [Shown(0, 0, 60_000)]})
+    assert (found.settings[delay_levels.SETTING], found.delays_shown) == (DAY, {19})
+    assert delay_levels.SETTING not in found_in(delayed(USUAL, 18)).found
+    shown = delay_levels.ShownDelays({21: [delay_levels.Shown(0, 0, 60_000)]})
     assert shown.text(Settings().delays) == f"{USUAL} 1s 1s 1m"
     storage = delayed(count=1)
-    queue = next(path for path in storage.files if f"{SCHEDULE}/18/" in path)
+    queue = next(path for path in storage.files if f"{delay_levels.SCHEDULE}/18/" in path)
     for bit in range(64):
         raw = bytearray(storage.files[queue])
         raw[12 + bit // 8] ^= 1 << bit % 8
@@ -79,31 +73,31 @@ def test_levels_before_a_shown_one_are_the_usual_ones_and_a_flipped_bit_shows_no
         assert found_in(changed).delays_shown == frozenset()
     for delay, text in [(0, "0d"), (1000, "1s"), (90_000, "90s"), (7_200_000, "2h"),
         (-1000, "-1s")]:  # fmt: skip
-        assert delay_text(delay) == text
+        assert delay_levels.delay_text(delay) == text
         assert Settings(message_delay_level=text).delays == (delay,)
 
 
 def test_a_setting_that_the_queue_contradicts_is_refused() -> None:
     for given in [USUAL, f"{USUAL} 2d"]:
         with pytest.raises(
-            SettingError, match=f"level 19 is 1d by its queue, {SCHEDULE}/18; by the"
+            SettingError, match=f"level 19 is 1d by its queue, {delay_levels.SCHEDULE}/18; by the"
         ):
             found_in(delayed(), messageDelayLevel=given)
         conf = delayed()
-        conf.files[f"{STORE}/broker.conf"] = f"{SETTING}={given}\n".encode()
+        conf.files[f"{STORE}/broker.conf"] = f"{delay_levels.SETTING}={given}\n".encode()
         with pytest.raises(SettingError, match=r"by store/broker\.conf: "):
             found_in(conf)
     for conf in [DAY, f"{USUAL} 24h", "1d"]:
         storage = delayed()
-        storage.files[f"{STORE}/broker.conf"] = f"{SETTING}={conf}\n".encode()
+        storage.files[f"{STORE}/broker.conf"] = f"{delay_levels.SETTING}={conf}\n".encode()
         found = found_in(storage)
-        assert found.settings[SETTING] == conf
+        assert found.settings[delay_levels.SETTING] == conf
 
 
 def by_turns(*days: int) -> MemoryStorage:
     """A store whose broker had another delay of level 19 for each message."""
     storage = delayed(count=len(days))
-    queues = sorted(path for path in storage.files if f"{SCHEDULE}/18/" in path)
+    queues = sorted(path for path in storage.files if f"{delay_levels.SCHEDULE}/18/" in path)
     length = len(storage.files[queues[0]])
     raw = bytearray(b"".join(storage.files[path] for path in queues))
     for n, day in enumerate(days):
@@ -121,11 +115,13 @@ def by_turns(*days: int) -> MemoryStorage:
 @pytest.mark.parametrize("given", [0, 1, 2])
 def test_entries_keep_the_delay_that_their_level_had(days: tuple[int, ...], given: int) -> None:
     storage = by_turns(*days)
-    said = {SETTING: f"{USUAL} {given}d"} if given else {}
-    for each in (said, {SETTING: f"{given}d"}) if given else (said,):
+    said = {delay_levels.SETTING: f"{USUAL} {given}d"} if given else {}
+    for each in (said, {delay_levels.SETTING: f"{given}d"}) if given else (said,):
         report = run_check(STORE, "5.3.3", GIVEN | each, storage=storage)
         assert report.sound, report.text()
-    assert found_in(storage, **said).settings[SETTING] == f"{USUAL} {given or days[-1]}d"
+    assert (
+        found_in(storage, **said).settings[delay_levels.SETTING] == f"{USUAL} {given or days[-1]}d"
+    )
 
 
 def test_entries_keep_the_delay_that_their_level_had_also_in_a_rebuild() -> None:
@@ -136,7 +132,7 @@ def test_entries_keep_the_delay_that_their_level_had_also_in_a_rebuild() -> None
         assert {len(delays) for _, delays in found} <= {19}
     for given in [0, 1]:
         storage = by_turns(1, 1, 2, 2, 3)
-        said = {SETTING: f"{USUAL} {given}d"} if given else {}
+        said = {delay_levels.SETTING: f"{USUAL} {given}d"} if given else {}
         run(STORE, OUTPUT, rocketmq="5.3.3", settings=GIVEN | said, storage=storage)
         queues = [path for path in storage.files if f"{STORE}/consumequeue/" in path]
         assert queues
@@ -146,13 +142,13 @@ def test_entries_keep_the_delay_that_their_level_had_also_in_a_rebuild() -> None
 
 def due(files: dict[str, bytes], folder: str) -> list[int]:
     """The times of delivery in the queue of level 19 of the store in a folder."""
-    queue = f"{folder}/consumequeue/{SCHEDULE}/18/"
+    queue = f"{folder}/consumequeue/{delay_levels.SCHEDULE}/18/"
     raw = b"".join(files[path] for path in sorted(files) if path.startswith(queue))
     return [each[2] for each in struct.iter_unpack(">qiq", raw) if each[1]]
 
 
 @pytest.mark.parametrize("asked", [
-    {}, {"to_settings": {SETTING: "3s"}}, {"rename": {"A": "B"}}, {"to_rocketmq": "5.4.0"},
+    {}, {"to_settings": {delay_levels.SETTING: "3s"}}, {"rename": {"A": "B"}}, {"to_rocketmq": "5.4.0"},
     {"to_settings": {"mappedFileSizeCommitLog": "65536"}}])  # fmt: skip
 @pytest.mark.parametrize("days", [(1, 1, 2, 2, 3), (2, 2), (1,) * 45 + (2,) * 9])
 def test_a_converted_store_keeps_the_times(days: tuple[int, ...], asked: dict[str, Any]) -> None:
@@ -171,7 +167,7 @@ def test_stores_of_two_delays_are_not_merged_and_odd_entries_are_refused() -> No
         "merge": ["other"]}  # fmt: skip
     with pytest.raises(StoreError, match=r"2 messages of level 19 may wait 1d or 2d, .* has 2d: "):
         convert(Session(), STORE, OUTPUT, **asked)
-    assert convert(Session(), STORE, OUTPUT, drop=[SCHEDULE], **asked).messages == 0
+    assert convert(Session(), STORE, OUTPUT, drop=[delay_levels.SCHEDULE], **asked).messages == 0
     storage, other = by_turns(1, 2, 2), by_turns(2, 2)
     storage.files |= {path.replace(STORE, "other", 1): raw for path, raw in other.files.items()}
     storage.files[f"{STORE}/config/delayOffset.json"] = b'{"offsetTable":{"19":1}}'
@@ -179,7 +175,7 @@ def test_stores_of_two_delays_are_not_merged_and_odd_entries_are_refused() -> No
             merge=["other"])  # fmt: skip
     assert due(storage.files, OUTPUT) == due(storage.files, STORE)[1:]  # "other" has the same
     storage = by_turns(1, 1, 1, 2, 2)
-    queue = next(path for path in storage.files if f"{SCHEDULE}/18/" in path)
+    queue = next(path for path in storage.files if f"{delay_levels.SCHEDULE}/18/" in path)
     raw = bytearray(storage.files[queue])
     raw[38] ^= 1  # of the second entry's due time
     storage.files[queue] = bytes(raw)
@@ -209,7 +205,7 @@ def known_times(store: Path) -> list[int]:
     with open_store(str(store), rocketmq="5.3.3", settings=GIVEN) as opened:
         delays = level_delays(opened._opened, Notes())
         return [m.store_timestamp + int(delays.at(19, np.array([m.physical_offset]))[0])
-                for m in opened.messages(SCHEDULE, 18)]  # fmt: skip
+                for m in opened.messages(delay_levels.SCHEDULE, 18)]  # fmt: skip
 
 
 def test_levels_of_queues_in_rocksdb_are_found_as_those_of_files(tmp_path: Path) -> None:
@@ -235,7 +231,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def queue_of(store: Path) -> Path:
-    return store / "consumequeue" / SCHEDULE / "18" / f"{0:020d}"
+    return store / "consumequeue" / delay_levels.SCHEDULE / "18" / f"{0:020d}"
 
 
 def words(*said: Any) -> list[str]:
@@ -268,12 +264,12 @@ def test_without_a_queue_or_a_file_the_default_is_taken_and_said(store, tmp_path
     assert "messageDelayLevel: RocketMQ's default is taken, as no queue" in capsys.readouterr().out
     warnings: list[str] = []
     shutil.copytree(store, tmp_path / "copy")
-    shutil.rmtree(tmp_path / "copy" / "consumequeue" / SCHEDULE)
+    shutil.rmtree(tmp_path / "copy" / "consumequeue" / delay_levels.SCHEDULE)
     with open_writer(str(tmp_path / "copy"), rocketmq="5.3.3", warnings=warnings):
         assert any("RocketMQ's default is taken, as no queue" in line for line in warnings)
     shutil.rmtree(tmp_path / "copy" / "consumequeue")
     main(words("catch-up", tmp_path / "copy", "--dry-run"))
     assert "messageDelayLevel: RocketMQ's default is taken, as no queue" in capsys.readouterr().out
-    (store / "broker.conf").write_text(f"{SETTING}={DAY}\n")
+    (store / "broker.conf").write_text(f"{delay_levels.SETTING}={DAY}\n")
     assert main(words("rebuild", store, "--replace", *sizes)) == 0
     assert "messageDelayLevel: RocketMQ's default" not in capsys.readouterr().out

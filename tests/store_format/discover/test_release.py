@@ -6,14 +6,7 @@ from typing import Any
 import pytest
 
 from reput.store_format.derived.checkpoint import Checkpoint, encode
-from reput.store_format.discover.release import (
-    Clues,
-    ReleaseFound,
-    clues_of,
-    looked_at,
-    open_all,
-    release_found,
-)
+from reput.store_format.discover import release
 from reput.store_format.files.folder import Folder
 from reput.store_format.files.protocol import FileState
 from reput.store_format.log.segments import Segment
@@ -32,7 +25,7 @@ PLAIN = [Message(properties=TEXT) for _ in range(12)]
 def clues(
     log: list[Message] | None = None, tags: range = range(0), indexed: int = 0,
     every_key: bool = False, folders: tuple[str, ...] = (), **files: bytes,
-) -> Clues:  # fmt: skip
+) -> release.Clues:  # fmt: skip
     """Of a store with these files. The first `indexed` messages are in the index, those of numbers
     `tags` with their tags.
     """
@@ -48,14 +41,14 @@ def clues(
     segments = [Segment("store/commitlog/0", 0, FileState(SEGMENT, 0, 0))]
     settings = Settings(max_hash_slot_num=7, max_index_num=50)
     store = Folder(storage, "store")
-    return clues_of(store, segments, settings, store)
+    return release.clues_of(store, segments, settings, store)
 
 
-def since(found: Clues) -> set[str]:
+def since(found: release.Clues) -> set[str]:
     return {clue.since for clue in found.hard if clue.since}
 
 
-def until(found: Clues) -> set[str]:
+def until(found: release.Clues) -> set[str]:
     return {clue.until for clue in found.hints if clue.until}
 
 
@@ -134,8 +127,8 @@ def looked(
         storage.files[path] = bytes(content)
         segments.append(Segment(path, start, FileState(size or PLAIN_SEGMENT, 0, 0)))
     assert len(segments) > 1
-    open_all(storage, segments)
-    return looked_at(storage, segments, releases, has, Settings())
+    release.open_all(storage, segments)
+    return release.looked_at(storage, segments, releases, has, Settings())
 
 
 PLAIN_PLAIN = Has(False, False, odd_positions=False, malformed=False)
@@ -168,7 +161,7 @@ def test_only_what_releases_treat_differently_is_looked_for_in_a_log() -> None:
     assert looked(log_of(), size=1 << 30) == UNREAD
     segment = Segment("store/commitlog/0", 0, FileState(PLAIN_SEGMENT, 0, 0))
     with pytest.raises(FileNotFoundError):
-        open_all(MemoryStorage(), [segment])
+        release.open_all(MemoryStorage(), [segment])
 
 
 # --- Which release wrote a store last: one that all clues allow, or else the user is asked.
@@ -179,22 +172,24 @@ SINCE_500, UNTIL_534 = Clue("a", "5.0.0"), Clue("b", "", "5.3.4")
 
 def asked(clues: list[Clue], hints: list[Clue], has: Has) -> str:
     with pytest.raises(UnknownRelease) as refused:
-        release_found(clues, hints, has)
+        release.release_found(clues, hints, has)
     return str(refused.value)
 
 
 def test_of_releases_that_write_the_same_the_newest_or_the_user_is_asked() -> None:
-    found = release_found(
+    found = release.release_found(
         [Clue("a", "5.3.3"), Clue("b", "", "5.3.3"), Clue("a", "")], [], PLAIN_PLAIN
     )
-    assert found == ReleaseFound("5.3.3", "a; b", (), "5.3.3")
-    found = release_found([SINCE_500, UNTIL_534], [], PLAIN_PLAIN)
-    assert found == ReleaseFound("5.3.4", "5.0.0 to 5.3.4 write the same: a; b", (), found.alike)
+    assert found == release.ReleaseFound("5.3.3", "a; b", (), "5.3.3")
+    found = release.release_found([SINCE_500, UNTIL_534], [], PLAIN_PLAIN)
+    assert found == release.ReleaseFound(
+        "5.3.4", "5.0.0 to 5.3.4 write the same: a; b", (), found.alike
+    )
     assert found.alike == "5.0.0 to 5.3.4"
     hint = Clue("h", "", "5.1.0")
-    assert release_found([SINCE_500, UNTIL_534], [hint], PLAIN_PLAIN).release == "5.1.0"
+    assert release.release_found([SINCE_500, UNTIL_534], [hint], PLAIN_PLAIN).release == "5.1.0"
     both = [hint, Clue("i", "5.4.0")]  # no release obeys both
-    assert release_found([SINCE_500, UNTIL_534], both, PLAIN_PLAIN).release == "5.3.4"
+    assert release.release_found([SINCE_500, UNTIL_534], both, PLAIN_PLAIN).release == "5.3.4"
     text = asked([Clue("a", "5.4.0"), Clue("b", "", "4.9.7")], [], PLAIN_PLAIN)
     assert "fit no single one: a; b" in text
     # The index differs from 4.7.1 and from 5.4.0 on; with new records much more does.
@@ -202,7 +197,7 @@ def test_of_releases_that_write_the_same_the_newest_or_the_user_is_asked() -> No
     assert "it may be 4.7.1 to 5.3.4 or 5.4.0 to 5." in few
     many = asked([], [], WHICH_UNREAD._replace(new_records=True))
     assert "it may be any from 4.1.0-incubating to 5." in many
-    found = release_found([SINCE_500], [], PLAIN_PLAIN, assume=True)
+    found = release.release_found([SINCE_500], [], PLAIN_PLAIN, assume=True)
     assert found.others == ("5.3.4",)
     assert found.by.startswith("assumed, of 5.0.0 to ")
     assert found.alike.startswith("5.4.0 to ")
@@ -215,10 +210,12 @@ def test_of_releases_that_write_the_same_the_newest_or_the_user_is_asked() -> No
         looks.append(has)
         return has._replace(odd_positions=False, malformed=False)
 
-    found = release_found(clues, [], WHICH_UNREAD, look)
+    found = release.release_found(clues, [], WHICH_UNREAD, look)
     assert (found.release, len(looks)) == ("5.3.4", 1)
     assert "derive the same from this log: a; b" in found.by
-    release_found(clues, [], PLAIN_PLAIN, look)
+    release.release_found(clues, [], PLAIN_PLAIN, look)
     with pytest.raises(UnknownRelease):
-        release_found([], [], WHICH_UNREAD, look)  # the index differs, whatever the log holds
+        release.release_found(
+            [], [], WHICH_UNREAD, look
+        )  # the index differs, whatever the log holds
     assert len(looks) == 1

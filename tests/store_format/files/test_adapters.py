@@ -10,16 +10,6 @@ import pytest
 
 from reput.store_format.faults import StoreChanged
 from reput.store_format.files import adapters
-from reput.store_format.files.adapters import (
-    BlockCache,
-    FilesRead,
-    GrowingFiles,
-    LiveFiles,
-    Overlay,
-    Patched,
-    ReadBy,
-    ReaderOf,
-)
 from reput.store_format.files.disk import DiskFiles
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.files.protocol import FileState, Reader
@@ -68,22 +58,22 @@ def read(reader: Reader, at: int, length: int) -> list[int]:
 
 def test_reads_cost_one_block_and_the_one_used_longest_ago_goes_first() -> None:
     storage = Counted()
-    reader = BlockCache(storage).open("file")
+    reader = adapters.BlockCache(storage).open("file")
     for at in (5, 0, BLOCK_BYTES - 1, 5):
         assert read(reader, at, 1) == [at % 251]
     assert read(reader, 0, 0) == []
     assert storage.reads == [(0, BLOCK_BYTES)]
     storage = Counted()
     at, length = BLOCK_BYTES - 3, BLOCK_BYTES + 8
-    found = read(BlockCache(storage).open("file"), at, length)
+    found = read(adapters.BlockCache(storage).open("file"), at, length)
     assert found == [place % 251 for place in range(at, at + length)]
     assert storage.reads == [(0, BLOCK_BYTES), (BLOCK_BYTES, BLOCK_BYTES), (2 * BLOCK_BYTES, 5)]
-    reader = BlockCache(Counted()).open("file")
+    reader = adapters.BlockCache(Counted()).open("file")
     assert len(read(reader, SIZE - 1, 1)) == 1
     with pytest.raises(StoreChanged, match=f"ends before offset {SIZE + 1}"):
         read(reader, SIZE - 1, 2)
     storage = Counted((BLOCKS_MOST + 1) * BLOCK_BYTES)
-    cache = BlockCache(storage)
+    cache = adapters.BlockCache(storage)
     reader = cache.open("file")
     for number in (*range(BLOCKS_MOST), 0, BLOCKS_MOST):
         read(reader, number * BLOCK_BYTES, 1)
@@ -93,7 +83,7 @@ def test_reads_cost_one_block_and_the_one_used_longest_ago_goes_first() -> None:
     read(reader, BLOCK_BYTES, 1)
     assert storage.reads == [(BLOCK_BYTES, BLOCK_BYTES)]
     storage = Counted()
-    cache = BlockCache(storage)
+    cache = adapters.BlockCache(storage)
     read(cache.open("file"), 0, 1)
     read(cache.open("other"), 0, 1)
     storage.size += 1
@@ -116,7 +106,7 @@ def rewritten(file: Path, content: bytes) -> None:
 
 
 def test_a_live_file_may_be_written_to_but_not_replaced_nor_of_another_length(file: Path) -> None:
-    live = LiveFiles(LocalStorage())
+    live = adapters.LiveFiles(LocalStorage())
     (_, state), *_ = live.list(str(file.parent))
     rewritten(file, b"abcdefghij")
     with pytest.raises(StoreChanged, match="changed since it was listed"):
@@ -129,7 +119,7 @@ def test_a_live_file_may_be_written_to_but_not_replaced_nor_of_another_length(fi
         assert buffer.tobytes() == b"HIJ"
         reader.close()
         file.write_bytes(b"0123456789")
-    live = LiveFiles(LocalStorage())
+    live = adapters.LiveFiles(LocalStorage())
     (_, state), *_ = live.list(str(file.parent))
     file.write_bytes(b"longer than before")
     with pytest.raises(StoreChanged):
@@ -142,7 +132,7 @@ def test_a_live_file_may_be_written_to_but_not_replaced_nor_of_another_length(fi
 
 
 def test_a_growing_file_may_get_longer_while_it_is_read_and_never_shorter(file: Path) -> None:
-    growing = GrowingFiles(LocalStorage())
+    growing = adapters.GrowingFiles(LocalStorage())
     (_, state), *_ = growing.list(str(file.parent))
     file.write_bytes(b"0123456789ab")
     reader = growing.open(str(file), state)
@@ -153,7 +143,7 @@ def test_a_growing_file_may_get_longer_while_it_is_read_and_never_shorter(file: 
     assert buffer.tobytes() == b"cd"
     assert os.fstat(reader.fileno()).st_size == 14  # type: ignore[attr-defined]
     reader.close()
-    growing = GrowingFiles(LocalStorage())
+    growing = adapters.GrowingFiles(LocalStorage())
     (_, state), *_ = growing.list(str(file.parent))
     file.write_bytes(b"012345678")
     before = len(os.listdir("/proc/self/fd"))
@@ -167,8 +157,8 @@ def test_a_growing_file_may_get_longer_while_it_is_read_and_never_shorter(file: 
 DATA = b"0123456789"
 
 
-def read_patches(overlays: list[Overlay], at: int, length: int) -> bytes:
-    patched = Patched(MemoryStorage({"s/a": DATA}), {"s/a": overlays})
+def read_patches(overlays: list[adapters.Overlay], at: int, length: int) -> bytes:
+    patched = adapters.Patched(MemoryStorage({"s/a": DATA}), {"s/a": overlays})
     buffer = np.empty(length, np.uint8)
     patched.open("s/a").read_into(at, buffer)
     return buffer.tobytes()
@@ -177,34 +167,34 @@ def read_patches(overlays: list[Overlay], at: int, length: int) -> bytes:
 def test_of_overlays_a_read_sees_what_it_covers_and_the_last_counts() -> None:
     for at, length, found in [(0, 10, b"012abc6789"), (0, 3, b"012"), (0, 4, b"012a"), (4, 1, b"b"),
         (5, 5, b"c6789"), (6, 4, b"6789"), (4, 0, b"")]:  # fmt: skip
-        assert read_patches([Overlay(3, b"abc")], at, length) == found
-    assert (read_patches([Overlay(2, b"abcd"), Overlay(4, b"XY"), Overlay(9, b"")], 0,
+        assert read_patches([adapters.Overlay(3, b"abc")], at, length) == found
+    assert (read_patches([adapters.Overlay(2, b"abcd"), adapters.Overlay(4, b"XY"), adapters.Overlay(9, b"")], 0,
         10) == b"01abXY6789")  # fmt: skip
-    assert read_patches([Overlay(8, b"abcdef")], 0, 10) == b"01234567ab"
+    assert read_patches([adapters.Overlay(8, b"abcdef")], 0, 10) == b"01234567ab"
     with pytest.raises(StoreChanged):
-        read_patches([Overlay(8, b"abcdef")], 0, 11)
+        read_patches([adapters.Overlay(8, b"abcdef")], 0, 11)
     storage = MemoryStorage({"s/a": DATA, "s/b": DATA})
-    patched = Patched(storage, {"s/a": [Overlay(0, b"x")]})
+    patched = adapters.Patched(storage, {"s/a": [adapters.Overlay(0, b"x")]})
     buffer = np.empty(2, np.uint8)
     patched.open("s/b").read_into(0, buffer)
     assert buffer.tobytes() == b"01"
     assert patched.list("s") == storage.list("s")
     assert patched.read_bytes("s/a") == DATA  # read whole: only `open` has the overlays
     assert storage.files["s/a"] == DATA
-    patched = Patched(MemoryStorage({"s/a": DATA}), {"s/a": [Overlay(0, b"x")]})
+    patched = adapters.Patched(MemoryStorage({"s/a": DATA}), {"s/a": [adapters.Overlay(0, b"x")]})
     buffer = np.empty(2, np.uint8)
     pickle.loads(pickle.dumps(patched)).open("s/a").read_into(0, buffer)
     assert buffer.tobytes() == b"x1"
 
 
 # --- A storage that reads another's files in its own way: what it changes, and what it passes on.
-class Inverted(ReaderOf):
+class Inverted(adapters.ReaderOf):
     def read_into(self, offset: int, buffer: np.ndarray) -> None:
         super().read_into(offset, buffer)
         np.invert(buffer, buffer)
 
 
-class Inverting(ReadBy):
+class Inverting(adapters.ReadBy):
     def open(self, path: str, state: FileState | None = None) -> Reader:
         return Inverted(self.storage.open(path, state))
 
@@ -233,13 +223,13 @@ def test_a_subclass_changes_what_it_reads_and_segments_of_any_size_stay_so() -> 
 
 # --- A writer's files, listed and read as a storage is.
 @pytest.fixture
-def storage(tmp_path: Path) -> FilesRead:
+def storage(tmp_path: Path) -> adapters.FilesRead:
     (tmp_path / "folder" / "inner").mkdir(parents=True)
     (tmp_path / "folder" / "b").write_bytes(b"0123456789")
     (tmp_path / "folder" / "a").write_bytes(b"")
     (tmp_path / "folder" / "link").symlink_to("b")
     os.mkfifo(tmp_path / "folder" / "pipe")
-    return FilesRead(DiskFiles(str(tmp_path)))
+    return adapters.FilesRead(DiskFiles(str(tmp_path)))
 
 
 @pytest.mark.parametrize("slash", ["", "/"])

@@ -7,15 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.message import bulk, encode
+from reput.store_format.message import bulk, encode, refusals
 from reput.store_format.message.ids import UniqueIds
 from reput.store_format.message.message import Message
-from reput.store_format.message.refusals import (
-    HostFamily,
-    MessageTooLarge,
-    PropertiesTooLarge,
-    TopicTooLong,
-)
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import writer_settings_from
 from tests import logs
@@ -53,7 +47,7 @@ def test_a_draft_becomes_the_record_that_the_layout_has_with_room_for_a_blank() 
     assert record(encoder(**long), topic="T" * 127) == wanted(topic="T" * 127)
     assert record(encoder(**long), topic="T" * 128) == wanted(topic="T" * 128, version=2)
     for made in (encoder("5.0.0", **long), encoder(autoMessageVersionOnTopicLen="false", **long)):
-        with pytest.raises(TopicTooLong, match="needs V2"):
+        with pytest.raises(refusals.TopicTooLong, match="needs V2"):
             record(made, topic="T" * 128)
     assert encode.blank(479).hex() == "000001dfcbd43194"
     assert encode.message_id(V4, 1528) == "0A00000200002A9F00000000000005F8"
@@ -66,7 +60,7 @@ def test_a_draft_becomes_the_record_that_the_layout_has_with_room_for_a_blank() 
     made = encoder(mappedFileSizeCommitLog=4096)
     fixed = 91 + 1 + len(TAGGED)
     assert len(record(made, body=bytes(4088 - fixed))) == 4088
-    with pytest.raises(MessageTooLarge):
+    with pytest.raises(refusals.MessageTooLarge):
         record(made, body=bytes(4089 - fixed))
 
 
@@ -77,7 +71,7 @@ def test_an_ipv6_host_sets_its_bit(born: bytes, stored: bytes, flag: int) -> Non
     text = {V4: "10.0.0.2:10911", V6: "[::1]:10911"}
     given = {"born_host": text[born], "store_host": text[stored]}
     assert record(encoder(), **given) == wanted(born_host=born, store_host=stored, sys_flag=flag)
-    with pytest.raises(HostFamily):
+    with pytest.raises(refusals.HostFamily):
         record(encoder("4.5.2"), **given)
 
 
@@ -85,7 +79,7 @@ def test_an_ipv6_host_sets_its_bit(born: bytes, stored: bytes, flag: int) -> Non
 def test_properties_take_a_short_with_the_crc_in_it(crc: str, most: int) -> None:
     made = encoder(enabledAppendPropCRC=crc)
     record(made, properties=b"a\x01" + b"v" * (most - 3) + b"\x02")
-    with pytest.raises(PropertiesTooLarge):
+    with pytest.raises(refusals.PropertiesTooLarge):
         record(made, properties=b"a\x01" + b"v" * (most - 2) + b"\x02")
 
 
@@ -99,7 +93,7 @@ def test_maxmessagesize_is_of_a_batch_as_the_client_sent_it(bodies: list[int], f
     if fits:
         assert len(encoder(maxMessageSize=1000).batch(messages)) == len(bodies)
     else:
-        with pytest.raises(MessageTooLarge, match="a batch of 1001 bytes"):
+        with pytest.raises(refusals.MessageTooLarge, match="a batch of 1001 bytes"):
             encoder(maxMessageSize=1000).batch(messages)
 
 

@@ -13,17 +13,8 @@ from reput.jobs.cli import main
 from reput.store_format.derived.index_reader import key_hash
 from tests.built import write_log
 from tests.logs import Message, build_log, properties
+from tests.store_format.query import bad_files
 from tests.store_format.query.asked import Asked, places
-from tests.store_format.query.bad_files import (
-    ENDS,
-    ENTRY,
-    MOST,
-    SLOTS,
-    edited,
-    end_chains,
-    entry_at,
-    index_files,
-)
 from tests.store_format.query.stores import asked
 
 QUEUE_ENTRY = struct.Struct(">qiq")
@@ -34,10 +25,13 @@ def small(tmp_path: Path) -> Asked:
     return Asked("small_all_5.3.3", tmp_path)
 
 
-@pytest.mark.parametrize("step", [1, 3, -MOST])
+@pytest.mark.parametrize("step", [1, 3, -bad_files.MOST])
 def test_a_chain_that_leads_forward_or_round_is_reported(small: Asked, step: int) -> None:
-    file = index_files(small)[0]
-    end_chains(file, lambda number: min(number + step, MOST - 1) if step > 0 else MOST - 1)
+    file = bad_files.index_files(small)[0]
+    bad_files.end_chains(
+        file,
+        lambda number: min(number + step, bad_files.MOST - 1) if step > 0 else bad_files.MOST - 1,
+    )
     noted = 0
     with small.open() as opened:
         for (topic, key), wanted in small.by_key.items():
@@ -47,10 +41,10 @@ def test_a_chain_that_leads_forward_or_round_is_reported(small: Asked, step: int
     assert noted
 
 
-@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("how", bad_files.ENDS)
 def test_a_chain_that_ends_in_damage_is_reported_and_the_log_is_read(small, how) -> None:
-    file = index_files(small)[0]
-    end_chains(file, ENDS[how])
+    file = bad_files.index_files(small)[0]
+    bad_files.end_chains(file, bad_files.ENDS[how])
     short = noted = 0
     with small.open() as opened:
         for (topic, key), wanted in small.by_key.items():
@@ -68,12 +62,16 @@ def test_a_chain_that_ends_in_damage_is_reported_and_the_log_is_read(small, how)
 
 def test_entries_that_point_elsewhere_or_are_lost_give_no_wrong_message(small, tmp_path) -> None:
     elsewhere = [1, 7, 1 << 40, -5, small.messages[3].physical_offset]
-    for file in index_files(small):
+    for file in bad_files.index_files(small):
         raw = file.read_bytes()
-        for number in range(2, MOST - 1):  # the first and last tell where the index ends
-            hashed, _, diff, previous = ENTRY.unpack_from(raw, entry_at(number))
+        for number in range(2, bad_files.MOST - 1):  # the first and last tell where the index ends
+            hashed, _, diff, previous = bad_files.ENTRY.unpack_from(raw, bad_files.entry_at(number))
             place = elsewhere[number % len(elsewhere)]
-            edited(file, entry_at(number), ENTRY.pack(hashed, place, diff, previous))
+            bad_files.edited(
+                file,
+                bad_files.entry_at(number),
+                bad_files.ENTRY.pack(hashed, place, diff, previous),
+            )
     noted = set()
     with small.open() as opened:
         for (topic, key), wanted in small.by_key.items():
@@ -83,11 +81,11 @@ def test_entries_that_point_elsewhere_or_are_lost_give_no_wrong_message(small, t
     assert any("where the log has none" in note or "log has none" in note for note in noted)
     assert any("but that message has not" in note for note in noted)
     small = Asked("small_all_5.3.3", tmp_path / "other")
-    for file in index_files(small):
-        edited(file, entry_at(2), bytes(20 * (MOST - 3)))
+    for file in bad_files.index_files(small):
+        bad_files.edited(file, bad_files.entry_at(2), bytes(20 * (bad_files.MOST - 3)))
     with small.open() as opened:
         for (topic, key), wanted in small.by_key.items():
-            if key_hash(topic, key) % SLOTS:  # zeros look like an entry of the first slot
+            if key_hash(topic, key) % bad_files.SLOTS:  # zeros look like an entry of the first slot
                 assert places(opened.query(topic, key)) == wanted
 
 
@@ -95,7 +93,7 @@ def test_a_cut_index_file_is_reported_and_queue_entries_that_point_elsewhere_are
     small,
 ) -> None:
     (topic, key), wanted = next(iter(small.by_key.items()))
-    for file in index_files(small):
+    for file in bad_files.index_files(small):
         whole = file.read_bytes()
         for length in (0, 39, 41, len(whole) - 1):
             file.write_bytes(whole[:length])
@@ -116,7 +114,7 @@ def test_a_cut_index_file_is_reported_and_queue_entries_that_point_elsewhere_are
     _, size, tags = QUEUE_ENTRY.unpack_from(file.read_bytes(), 0)
     for place, said in ((other.physical_offset, "of another queue"), (3, "no message there"),
                         (1 << 40, "no such place")):  # fmt: skip
-        edited(file, 0, QUEUE_ENTRY.pack(place, size, tags))
+        bad_files.edited(file, 0, QUEUE_ENTRY.pack(place, size, tags))
         with small.open() as opened:
             answer = opened.messages(topic, queue_id)
             assert places(answer) == wanted[1:]
@@ -127,7 +125,7 @@ def test_damage_in_the_log_costs_its_own_message_and_is_reported(small: Asked) -
     damaged = small.messages[5]
     segment = damaged.physical_offset // 8192 * 8192
     file = small.path / "commitlog" / f"{segment:020d}"
-    edited(file, damaged.physical_offset - segment + 4, b"XXXX")
+    bad_files.edited(file, damaged.physical_offset - segment + 4, b"XXXX")
     reported = 0
     with small.open() as opened:
         for (topic, key), wanted in small.by_key.items():
@@ -155,7 +153,7 @@ def test_flipped_bits_in_derived_files_give_no_wrong_message(small: Asked) -> No
         file = draw.choice(files)
         whole = file.read_bytes()
         at = draw.randrange(len(whole))
-        edited(file, at, bytes([whole[at] ^ 1 << draw.randrange(8)]))
+        bad_files.edited(file, at, bytes([whole[at] ^ 1 << draw.randrange(8)]))
         try:
             with small.open() as opened:
                 for (topic, key), wanted in draw.sample(keys, 4):

@@ -23,12 +23,7 @@ from reput.store_format.files.local import LocalStorage
 from reput.store_format.notes import Notes
 from reput.store_format.query.reader import NEWEST, OpenedStore
 from reput.store_format.release.profiles import profile
-from tests.store_format.rocksdb.damaged import (
-    DAMAGES,
-    damaged_block,
-    missing_table,
-    other_comparator,
-)
+from tests.store_format.rocksdb import damaged
 from tests.store_format.rocksdb.stores import ALONE, CONFIG, DOUBLE, INDEX, NAMES, unpack
 
 FROM_ROCKSDB = {"combineCQPreferCQType": "defaultRocksDB"}  # of the two of a double write
@@ -178,7 +173,7 @@ def _linked_table(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("damage", "said"), [
-    *((each, DAMAGES[each]) for each in (missing_table, damaged_block, other_comparator)),
+    *((each, damaged.DAMAGES[each]) for each in (damaged.missing_table, damaged.damaged_block, damaged.other_comparator)),
     (_linked_table, ""),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_told_and_the_log_is_read(damage, said: str, tmp_path: Path) -> None:

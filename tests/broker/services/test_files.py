@@ -6,16 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.broker.services.files import (
-    add_topics,
-    check_can_replace,
-    integer_key,
-    pretty,
-    read_json,
-    read_offsets,
-    replace_timer_files,
-    write_json,
-)
+from reput.broker.services import files
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.release.profiles import profile
@@ -30,80 +21,80 @@ TABLE: dict[str, Any] = {"offsetTable": {"T@g": {"#0": 7, "#-1": 8}, "none": {},
 
 
 def holding(files_of: dict[str, bytes]) -> MemoryFiles:
-    files = MemoryFiles()
-    files.make_folder("config")
+    memory = MemoryFiles()
+    memory.make_folder("config")
     for path, raw in files_of.items():
-        files.create(path).write_at(0, raw)
-    return files
+        memory.create(path).write_at(0, raw)
+    return memory
 
 
 @pytest.mark.parametrize("name", [
     "consumerOffset", "delayOffset", "topics", "subscriptionGroup", "consumerFilter"])  # fmt: skip
 def test_a_real_brokers_file_is_written_as_it_was_read(name: str) -> None:
     raw = (golden_stores.unpack("broker_clean_5.3.3").input / f"config/{name}.json").read_bytes()
-    found = read_json(holding({PATH: raw}), PATH)
-    assert pretty(found, False).encode() == raw
+    found = files.read_json(holding({PATH: raw}), PATH)
+    assert files.pretty(found, False).encode() == raw
     assert found
 
 
 def test_each_release_has_its_own_lines() -> None:
-    assert pretty(TABLE, False) == (
+    assert files.pretty(TABLE, False) == (
         '{\n\t"offsetTable":{\n\t\t"T@g":{0:7,-1:8\n\t\t},\n\t\t"none":{},\n\t\t"list":["a",1]'
         "\n\t}\n}")  # fmt: skip
-    assert pretty(TABLE, True) == (
+    assert files.pretty(TABLE, True) == (
         '{\n\t"offsetTable":{\n\t\t"T@g":{\n\t\t\t0:7,\n\t\t\t-1:8\n\t\t},\n\t\t"none":{},'
         '\n\t\t"list":[\n\t\t\t"a",\n\t\t\t1\n\t\t]\n\t}\n}')  # fmt: skip
 
 
 def test_numbers_and_text_stay_as_they_are() -> None:
     raw = b'{"offsetTable":{"1":2,3:4, -5 :6,"a{7:8":"9:\\"{1:2}"}}'
-    found = read_json(holding({PATH: raw}), PATH)
+    found = files.read_json(holding({PATH: raw}), PATH)
     assert found["offsetTable"] == {
-        "1": 2, integer_key(3): 4, integer_key("-5"): 6, "a{7:8": '9:"{1:2}'}  # fmt: skip
-    assert pretty(found["offsetTable"], False).startswith('{\n\t"1":2,\n\t3:4,\n\t-5:6,')
-    assert pretty({"#x": 1, "#": 2}, False) == '{\n\t"#x":1,\n\t"#":2\n}'
+        "1": 2, files.integer_key(3): 4, files.integer_key("-5"): 6, "a{7:8": '9:"{1:2}'}  # fmt: skip
+    assert files.pretty(found["offsetTable"], False).startswith('{\n\t"1":2,\n\t3:4,\n\t-5:6,')
+    assert files.pretty({"#x": 1, "#": 2}, False) == '{\n\t"#x":1,\n\t"#":2\n}'
     # fastjson escapes nothing but what JSON has to (no BrowserCompatible).
     raw = '{"offsetTable":{"订单@g":{0:7},"\\"é":"\\"é"}}'.encode()
-    found = read_json(holding({PATH: raw}), PATH)
-    assert pretty(found, False) == (
+    found = files.read_json(holding({PATH: raw}), PATH)
+    assert files.pretty(found, False) == (
         '{\n\t"offsetTable":{\n\t\t"订单@g":{0:7\n\t\t},\n\t\t"\\"é":"\\"é"\n\t}\n}')  # fmt: skip
 
 
 def test_offsets_may_be_changed_in_what_was_read_but_no_object_is_refused() -> None:
     for raw in [b"", b"[]", b"7", b"null", b"{", b"\xff", b'{"a":' * 2000, b"{}x"]:
-        files = holding({PATH: raw})
+        memory = holding({PATH: raw})
         with pytest.raises(StoreError, match="not a JSON object"):
-            read_json(files, PATH)
-        assert files.tree()[PATH] == raw
-        assert read_json(MemoryFiles(), PATH) == {}
-    whole, table = read_offsets(holding({PATH: b'{"x":1,"offsetTable":{1:2}}'}), PATH)
-    table[integer_key(1)] = 9
+            files.read_json(memory, PATH)
+        assert memory.tree()[PATH] == raw
+        assert files.read_json(MemoryFiles(), PATH) == {}
+    whole, table = files.read_offsets(holding({PATH: b'{"x":1,"offsetTable":{1:2}}'}), PATH)
+    table[files.integer_key(1)] = 9
     assert whole == {"x": 1, "offsetTable": {"#1": 9}}
-    assert read_offsets(MemoryFiles(), PATH) == ({"offsetTable": {}}, {})
+    assert files.read_offsets(MemoryFiles(), PATH) == ({"offsetTable": {}}, {})
     with pytest.raises(StoreError, match="offsetTable"):
-        read_offsets(holding({PATH: b'{"offsetTable":[]}'}), PATH)
+        files.read_offsets(holding({PATH: b'{"offsetTable":[]}'}), PATH)
     for beside in (PATH + ".bak", PATH + ".tmp", PATH + ".bak.tmp"):
-        files = holding({})
-        files.make_folder(beside)
+        memory = holding({})
+        memory.make_folder(beside)
         with pytest.raises(StoreError, match="is a folder"):
-            read_offsets(files, PATH)
+            files.read_offsets(memory, PATH)
     no_folder = MemoryFiles()
     no_folder.create("config")
     with pytest.raises(StoreError, match="is not a folder"):
-        read_offsets(no_folder, PATH)
+        files.read_offsets(no_folder, PATH)
 
 
 def test_the_old_content_is_kept_and_the_same_content_is_not_written() -> None:
-    files = MemoryFiles()
-    write_json(files, PATH, {"a": 1}, OLD)
-    assert files.tree() == {PATH: b'{\n\t"a":1\n}'}
-    write_json(files, PATH, {"a": {"#1": 2}}, NEW)
+    memory = MemoryFiles()
+    files.write_json(memory, PATH, {"a": 1}, OLD)
+    assert memory.tree() == {PATH: b'{\n\t"a":1\n}'}
+    files.write_json(memory, PATH, {"a": {"#1": 2}}, NEW)
     written = {PATH: b'{\n\t"a":{\n\t\t1:2\n\t}\n}', PATH + ".bak": b'{\n\t"a":1\n}'}
-    assert files.tree() == written
-    done = len(files.ops)
-    write_json(files, PATH, {"a": {"#1": 2}}, NEW)
-    assert (files.tree(), len(files.ops)) == (written, done)
-    for crash in crash_states(MemoryFiles(), files.ops, 1, 0):
+    assert memory.tree() == written
+    done = len(memory.ops)
+    files.write_json(memory, PATH, {"a": {"#1": 2}}, NEW)
+    assert (memory.tree(), len(memory.ops)) == (written, done)
+    for crash in crash_states(MemoryFiles(), memory.ops, 1, 0):
         assert crash.after < done or crash.files.tree() == written
 
 
@@ -113,11 +104,11 @@ TOPICS = "config/topics.json"
 def test_topics_that_are_missing_are_added_as_a_broker_writes_them() -> None:
     """Without a row there a broker has no route to a topic (autoCreateTopicEnable=false)."""
     before = b'{"dataVersion":{"counter":7},"topicConfigTable":{"A":{"perm":4}},"x":1}'
-    files = holding({TOPICS: before})
+    memory = holding({TOPICS: before})
     queues = {"A": 9, "B": 3, "%LMQ%x": 1, "SCHEDULE_TOPIC_XXXX": 1, "rmq_sys_y": 1, "C": 1}
     like = {"B": {"writeQueueNums": 8, "perm": 2, "attributes": {"+a": "b"}}, "C": "broken"}
-    assert add_topics(files, queues, like, OLD, 5) == ["B", "C"]
-    found = read_json(files, TOPICS)
+    assert files.add_topics(memory, queues, like, OLD, 5) == ["B", "C"]
+    found = files.read_json(memory, TOPICS)
     assert found["dataVersion"] == {"counter": 8, "stateVersion": 0, "timestamp": 5}
     assert found["x"] == 1
     assert found["topicConfigTable"] == {
@@ -129,24 +120,24 @@ def test_topics_that_are_missing_are_added_as_a_broker_writes_them() -> None:
               "topicFilterType": "SINGLE_TAG", "topicName": "C", "topicSysFlag": 0,
               "writeQueueNums": 1},
     }  # fmt: skip
-    assert files.tree()[TOPICS + ".bak"] == before
-    after = files.tree()
-    assert add_topics(files, queues, like, OLD, 6) == []
-    assert files.tree() == after
+    assert memory.tree()[TOPICS + ".bak"] == before
+    after = memory.tree()
+    assert files.add_topics(memory, queues, like, OLD, 6) == []
+    assert memory.tree() == after
 
 
 def test_a_new_store_of_4_9_7_gets_a_file_and_a_broken_one_is_left() -> None:
-    files = MemoryFiles()
-    files.make_folder("")
-    assert add_topics(files, {"T": 2}, {}, profile("4.9.7"), 5) == ["T"]
-    found = read_json(files, TOPICS)
+    memory = MemoryFiles()
+    memory.make_folder("")
+    assert files.add_topics(memory, {"T": 2}, {}, profile("4.9.7"), 5) == ["T"]
+    found = files.read_json(memory, TOPICS)
     assert "attributes" not in found["topicConfigTable"]["T"]
     assert found["dataVersion"] == {"counter": 1, "timestamp": 5}
     for raw in [b"\0" * 40, b'{"topicConfigTable":[]}']:
-        files = holding({TOPICS: raw})
+        memory = holding({TOPICS: raw})
         with pytest.raises(StoreError, match=r"topics\.json"):
-            add_topics(files, {"T": 1}, {}, OLD, 5)
-        assert files.tree() == holding({TOPICS: raw}).tree()
+            files.add_topics(memory, {"T": 1}, {}, OLD, 5)
+        assert memory.tree() == holding({TOPICS: raw}).tree()
 
 
 # --- The timer's files replaced in steps, and what is none of a broker's refused.
@@ -160,15 +151,15 @@ TIMERS = Timers(np.ones(2, TIMER_UNIT), Turned(READ, READ, 42, READ, 1000), 1)
 
 
 def before() -> MemoryFiles:
-    files = MemoryFiles()
+    memory = MemoryFiles()
     for folder in ("timerlog", "config", ".reput-timerlog"):
-        files.make_folder(folder)
+        memory.make_folder(folder)
     made = {LOG: b"old", "timerwheel": b"w", "timerwheel.7": b"w", "timerwheels": b"other",
             CHECK: OLD_CHECK}  # fmt: skip
     for name, raw in made.items():
-        files.create(name).write_at(0, raw)
-    files.ops.clear()
-    return files
+        memory.create(name).write_at(0, raw)
+    memory.ops.clear()
+    return memory
 
 
 def after() -> dict[str, bytes]:
@@ -179,15 +170,15 @@ def after() -> dict[str, bytes]:
 
 
 def test_the_files_are_replaced_and_a_power_cut_leaves_a_wheel_of_the_log() -> None:
-    files = before()
-    replace_timer_files(files, TIMERS, 200)
-    assert files.tree() == after()
+    memory = before()
+    files.replace_timer_files(memory, TIMERS, 200)
+    assert memory.tree() == after()
     # It makes it of what is behind timercheck's lastTimerLogFlushPos, and of a wheel there is.
-    files = before()
-    start = same_again(files)
-    replace_timer_files(files, TIMERS, 200)
+    memory = before()
+    start = same_again(memory)
+    files.replace_timer_files(memory, TIMERS, 200)
     new = after()
-    for crash in crash_states(start, files.ops, 1, 20):
+    for crash in crash_states(start, memory.ops, 1, 20):
         tree = crash.files.tree()
         wheels, check = {"timerwheel", "timerwheel.7"} & tree.keys(), tree[CHECK]
         where = (crash.after, crash.how)
@@ -195,20 +186,20 @@ def test_the_files_are_replaced_and_a_power_cut_leaves_a_wheel_of_the_log() -> N
         assert tree[LOG] == b"old" or not wheels, where
         assert len(wheels) == 2 or check == new[CHECK] or check[8:16] == bytes(8), where
         assert check != new[CHECK] or (tree[LOG] == new[LOG] and not wheels), where
-        if crash.after == len(files.ops):
+        if crash.after == len(memory.ops):
             assert {p: raw for p, raw in tree.items() if not p.startswith(".")} == new, where
 
 
 def test_what_is_no_brokers_file_is_refused() -> None:
     for made in ["timerlog/x", "timerlog/1", "config/timercheck/", "timerwheel/", "timerwheel.1/"]:
-        files = MemoryFiles()
-        check_can_replace(files)
-        files.make_folder(made.rpartition("/")[0])
+        memory = MemoryFiles()
+        files.check_can_replace(memory)
+        memory.make_folder(made.rpartition("/")[0])
         if not made.endswith("/"):
-            files.create(made)
+            memory.create(made)
         with pytest.raises(StoreError, match="is left as it is"):
-            check_can_replace(files)
+            files.check_can_replace(memory)
     file = MemoryFiles()
     file.create("timerlog")
     with pytest.raises(StoreError, match="timerlog: is not a folder"):
-        check_can_replace(file)
+        files.check_can_replace(file)

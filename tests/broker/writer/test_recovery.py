@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.broker.writer.recovery import (
-    LogCutter,
-    LogEnd,
-    LogRecovery,
-    first_torn,
-    segment_path,
-    written_in_part,
-)
+from reput.broker.writer import recovery
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.index_header import IndexHeader, encode_header
 from reput.store_format.dispatch.scan import scan_rules
@@ -39,7 +32,7 @@ def log_of(*segments: bytes) -> tuple[MemoryFiles, list[int]]:
     files.make_folder(COMMIT_LOG)
     starts = [number * SIZE for number in range(len(segments))]
     for start, content in zip(starts, segments, strict=True):
-        file = files.create(segment_path(start))
+        file = files.create(recovery.segment_path(start))
         file.set_length(SIZE)
         file.write_at(0, content)
         file.close()
@@ -54,8 +47,10 @@ def content(files: MemoryFiles, path: str) -> bytes:
     return raw.tobytes()
 
 
-def cutter(files: MemoryFiles, starts: list[int], keep: str = "") -> LogCutter:
-    return LogCutter(files, starts, SIZE, np.empty(16, np.uint8), keep)  # several windows a segment
+def cutter(files: MemoryFiles, starts: list[int], keep: str = "") -> recovery.LogCutter:
+    return recovery.LogCutter(
+        files, starts, SIZE, np.empty(16, np.uint8), keep
+    )  # several windows a segment
 
 
 @pytest.mark.parametrize("keep", ["", "cut"])
@@ -65,9 +60,9 @@ def test_the_rest_is_zero_and_later_segments_go(keep: str) -> None:
     assert at.to_cut(SIZE + 10) == 25
     assert at.cut(SIZE + 10, False) == 25
     assert starts == [0, SIZE]
-    assert content(files, segment_path(0)) == b"a" * SIZE
-    assert content(files, segment_path(SIZE)) == b"b" * 10 + bytes(SIZE - 10)
-    assert not files.exists(segment_path(2 * SIZE))
+    assert content(files, recovery.segment_path(0)) == b"a" * SIZE
+    assert content(files, recovery.segment_path(SIZE)) == b"b" * 10 + bytes(SIZE - 10)
+    assert not files.exists(recovery.segment_path(2 * SIZE))
     if keep:
         assert content(files, f"{keep}/{SIZE + 10:020d}") == b"b" * 20
         assert content(files, f"{keep}/{2 * SIZE:020d}")[:5] == b"\0c\0cc"
@@ -91,7 +86,7 @@ def test_the_power_may_go_at_any_step_and_no_cut_byte_is_lost() -> None:
 def test_what_is_cut_twice_is_kept_twice() -> None:
     files, starts = log_of(b"a" * 30)
     cutter(files, starts, "cut").cut(20, False)
-    file = files.open(segment_path(0))
+    file = files.open(recovery.segment_path(0))
     file.write_at(20, b"b")
     file.close()
     cutter(files, starts, "cut").cut(20, False)
@@ -101,17 +96,17 @@ def test_what_is_cut_twice_is_kept_twice() -> None:
     files, starts = log_of(b"a" * SIZE, b"")
     assert cutter(files, starts).cut(SIZE, True) == 0
     assert starts == [0, SIZE]
-    assert content(files, segment_path(0)) == b"a" * SIZE
+    assert content(files, recovery.segment_path(0)) == b"a" * SIZE
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "store" / COMMIT_LOG).mkdir(parents=True)
-    (tmp_path / "store" / segment_path(0)).write_bytes(b"a" * SIZE)
+    (tmp_path / "store" / recovery.segment_path(0)).write_bytes(b"a" * SIZE)
     (tmp_path / "store" / "cut").symlink_to(tmp_path)
     files = DiskFiles(str(tmp_path / "store"))
     with pytest.raises(StoreError, match="is a link"):
-        LogCutter(files, [0], SIZE, np.empty(16, np.uint8), "cut").cut(20, False)
-    assert (tmp_path / "store" / segment_path(0)).read_bytes() == b"a" * SIZE
+        recovery.LogCutter(files, [0], SIZE, np.empty(16, np.uint8), "cut").cut(20, False)
+    assert (tmp_path / "store" / recovery.segment_path(0)).read_bytes() == b"a" * SIZE
 
 
 # --- Where a log ends as an open finds it, after a clean stop and after a crash; what is refused.
@@ -127,18 +122,18 @@ def log(count: int, **more: Any) -> dict[int, bytearray]:
     return {start: bytearray(raw) for start, raw in build_log(made, SEGMENT, **more).items()}
 
 
-def recovery(segments: dict[int, bytearray], checkpoint: Checkpoint | None = None,
-             lost: bool = False) -> tuple[LogRecovery, MemoryFiles]:  # fmt: skip
+def recovering(segments: dict[int, bytearray], checkpoint: Checkpoint | None = None,
+             lost: bool = False) -> tuple[recovery.LogRecovery, MemoryFiles]:  # fmt: skip
     files = MemoryFiles()
     files.make_folder("commitlog")
     for start, raw in segments.items():
         files.create(f"commitlog/{start:020d}").write_at(0, raw)
     rules = scan_rules(profile("5.3.3"), settings(), ())
-    return LogRecovery(files, SEGMENT, rules, checkpoint, lost), files
+    return recovery.LogRecovery(files, SEGMENT, rules, checkpoint, lost), files
 
 
-def found(segments: dict[int, bytearray], checkpoint: Checkpoint | None = None) -> LogEnd:
-    return recovery(segments, checkpoint)[0].find()
+def found(segments: dict[int, bytearray], checkpoint: Checkpoint | None = None) -> recovery.LogEnd:
+    return recovering(segments, checkpoint)[0].find()
 
 
 def test_after_a_clean_stop_the_last_segment_with_a_record_is_looked_at() -> None:
@@ -150,9 +145,9 @@ def test_after_a_clean_stop_the_last_segment_with_a_record_is_looked_at() -> Non
         (3, {"first_offset": 512}, 512 + SEGMENT + LOG_SIZE, 512 + SEGMENT, Fault.ZEROS),
     ]:
         start = more.get("first_offset", 0)
-        assert found(log(count, **more)) == LogEnd(
+        assert found(log(count, **more)) == recovery.LogEnd(
             start, end, checked, START + 1000 * (count - 1), fault)  # fmt: skip
-    assert found({}) == LogEnd(0, 0, 0)
+    assert found({}) == recovery.LogEnd(0, 0, 0)
     whole = log(5)
     del whole[2 * SEGMENT]
     assert (found(whole).end, found(whole).fault) == (2 * SEGMENT, Fault.BLANK)
@@ -177,8 +172,8 @@ def test_a_short_last_segment_is_completed_after_a_crash_and_a_hole_refused() ->
         segments = log(3)
         segments[SEGMENT] = segments[SEGMENT][:length]
         with pytest.raises(StoreError, match=f"has {length} bytes"):
-            recovery(segments)
-        log_end, files = recovery(segments, LATE)
+            recovering(segments)
+        log_end, files = recovering(segments, LATE)
         assert len(files.tree()[f"commitlog/{SEGMENT:020d}"]) == SEGMENT
         assert log_end.find().end == SEGMENT + (LOG_SIZE if length > LOG_SIZE else 0)
     for gone, grown, told in [
@@ -187,7 +182,7 @@ def test_a_short_last_segment_is_completed_after_a_crash_and_a_hole_refused() ->
         if grown is not None:
             segments[grown] += b"\0"
         with pytest.raises(StoreError, match=told):
-            recovery(segments, LATE)
+            recovering(segments, LATE)
 
 
 def damaged(later: int) -> dict[int, bytearray]:
@@ -200,7 +195,7 @@ def damaged(later: int) -> dict[int, bytearray]:
 
 def test_a_record_as_new_as_the_last_live_one_or_durable_is_damage() -> None:
     for later, refused in [(-1, False), (0, True), (2000, True)]:
-        at, _ = recovery(damaged(later))
+        at, _ = recovering(damaged(later))
         if refused:
             with pytest.raises(
                 DamageFound,
@@ -212,7 +207,7 @@ def test_a_record_as_new_as_the_last_live_one_or_durable_is_damage() -> None:
     for durable, lost, refused in [
         (START + 3000, False, False), (START + 3001, False, True), (0, False, False),
         (0, True, True)]:  # fmt: skip
-        at, _ = recovery(damaged(2000), Checkpoint(durable, durable), lost)
+        at, _ = recovering(damaged(2000), Checkpoint(durable, durable), lost)
         if refused:
             with pytest.raises(DamageFound):
                 at.find()
@@ -234,7 +229,7 @@ def test_a_record_written_in_part_ends_the_log_unless_it_was_dispatched(
         record[56:64] = (START + 1000 * (count - 1)).to_bytes(8, "big")
         last[place % SEGMENT : place % SEGMENT + LOG_SIZE] = record
         checkpoint = Checkpoint(*[durable + 1000 * (count - 1)] * 2)
-        at, files = recovery(segments, checkpoint)
+        at, files = recovering(segments, checkpoint)
         files.make_folder("index")
         if reached in ("index", "less"):
             header = IndexHeader(1, 1, 0, place - (reached == "less"), 1, 2)
@@ -277,7 +272,9 @@ def torn(raw: bytes, at: int, durable: int = 0, behind: bytes = b"") -> int:
     rows = np.zeros(most_rows(len(raw)), RECORD_ROW)
     walk = Walk(read, end, RecordRules(True, True), Checks(), np.empty(len(raw), np.uint8), rows)
     (step,) = walk.steps(TORN_SEGMENT + at, end)
-    return first_torn(step.window, step.rows, TORN_SEGMENT, 2 * TORN_SEGMENT, durable, read)
+    return recovery.first_torn(
+        step.window, step.rows, TORN_SEGMENT, 2 * TORN_SEGMENT, durable, read
+    )
 
 
 def zeroed(raw: bytes, start: int, end: int | None = None) -> bytes:
@@ -347,6 +344,6 @@ def test_room_that_a_release_leaves_is_not_what_a_kill_left(text: bytes, partial
 
     walk = Walk(read, len(raw), RecordRules(True, True), Checks(), buffer, rows)
     (step,) = walk.steps(0, len(raw))
-    found = written_in_part(
+    found = recovery.written_in_part(
         Folder(FilesRead(MemoryFiles()), ""), Checkpoint(), step.window, step.rows[0])  # fmt: skip
     assert found is partial

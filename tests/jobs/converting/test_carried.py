@@ -7,19 +7,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.converting.carried import (
-    APART,
-    MEET_REFUSE,
-    RENUMBER,
-    batch_topics_in,
-    carried_config,
-    delivered_up_to,
-    meet,
-    merged_config,
-    parse_renames,
-    refuse_unknown_topics,
-    wanted_changes,
-)
+from reput.jobs.converting import carried
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import SettingError
@@ -35,14 +23,14 @@ def config(name: str, **whole: Any) -> dict[str, bytes]:
 
 def merged(*configs: dict[str, bytes], name: str = "x", said: Sequence[str] = ()) -> Any:
     warnings: list[str] = []
-    found = merged_config(list(configs), warnings)
+    found = carried.merged_config(list(configs), warnings)
     assert warnings == list(said)
     return json.loads(found[f"{name}.json"])
 
 
-def carried(name: str, changes: Changes, raw: bytes) -> Any:
+def carry(name: str, changes: Changes, raw: bytes) -> Any:
     warnings: list[str] = []
-    files = carried_config(source_of({}, changes, **{name: raw}), warnings)
+    files = carried.carried_config(source_of({}, changes, **{name: raw}), warnings)
     assert not warnings
     return json.loads(files[f"{name}.json"])
 
@@ -80,8 +68,8 @@ def test_a_file_without_a_known_table_is_the_first_store_s() -> None:
     for other, said in [(config("x", a=2), [differ]), (config("x", a=1), []), ({}, [])]:
         assert merged(config("x", a=1), other, said=said) == {"a": 1}
     table = {"A": {"attributes": {"queue.type": "BatchCQ"}}, "B": {"attributes": {}}, "C": None}
-    assert batch_topics_in(config("topics", topicConfigTable=table)) == ["A"]
-    assert batch_topics_in({}) == []
+    assert carried.batch_topics_in(config("topics", topicConfigTable=table)) == ["A"]
+    assert carried.batch_topics_in({}) == []
 
 
 RENAMED = Changes(renames=(("A", "New"),), dropped=("Gone",))
@@ -89,31 +77,31 @@ RENAMED = Changes(renames=(("A", "New"),), dropped=("Gone",))
 
 def test_a_new_name_stands_in_keys_and_in_the_topic_s_own_fields() -> None:
     table = {"A": {"topicName": "A", "perm": 6, "remark": "A"}, "Gone": {"topicName": "Gone"}}
-    found = carried("topics", RENAMED, json.dumps({"topicConfigTable": table}).encode())
+    found = carry("topics", RENAMED, json.dumps({"topicConfigTable": table}).encode())
     assert found["topicConfigTable"] == {"New": {"topicName": "New", "perm": 6, "remark": "A"}}
     raw = b'{"offsetTable":{"A@g":{0:7,1:2},"Gone@g":{0:5},"A@b@c":{0:1},"A":{3:4}}}'
     for name in ("consumerOffset", "lmqConsumerOffset"):
-        assert carried(name, RENAMED, raw)["offsetTable"] == {
+        assert carry(name, RENAMED, raw)["offsetTable"] == {
             "New@g": {"0": 7, "1": 2}, "New@b@c": {"0": 1}, "New": {"3": 4},
         }  # fmt: skip
     raw = b'{"offsetTable":{"A@g":{0:1},"B@g":{0:2}}}'
     swapped = Changes(renames=(("A", "B"), ("B", "A")))
-    found = carried("consumerOffset", swapped, raw)["offsetTable"]
+    found = carry("consumerOffset", swapped, raw)["offsetTable"]
     assert found == {"B@g": {"0": 1}, "A@g": {"0": 2}}
 
 
 def test_a_file_is_copied_as_it_is_or_named_and_left_out_where_it_is_no_json() -> None:
     raw = b'{"offsetTable":{"A@g":{0:7}} , "dataVersion":{}}'
-    files = carried_config(source_of({}, consumerOffset=raw), [])
+    files = carried.carried_config(source_of({}, consumerOffset=raw), [])
     assert files["consumerOffset.json"] == raw
     warnings: list[str] = []
-    files = carried_config(source_of({}, topics=b"[]", delayOffset=b"{"), warnings)
+    files = carried.carried_config(source_of({}, topics=b"[]", delayOffset=b"{"), warnings)
     assert "topics.json" not in files
     assert [line.partition(": ")[0] for line in warnings] == [
         f"{STORE}/config/{name}.json" for name in ("topics", "delayOffset")
     ]
     one = source_of({}, delayOffset=b'{"offsetTable":{1:5,"18":0,"x":3,"2":"9"}}')
-    assert delivered_up_to(one.job.plan) == {0: 5, 17: 0}  # a level is a queue, less one
+    assert carried.delivered_up_to(one.job.plan) == {0: 5, 17: 0}  # a level is a queue, less one
 
 
 @pytest.mark.parametrize(("name", "table", "own", "stale"), [
@@ -132,7 +120,7 @@ def test_a_renamed_topic_keeps_its_own_entries(name, table, own, stale, stale_fi
     both = {**stale, **own} if stale_first else {**own, **stale}
     warnings: list[str] = []
     raw = json.dumps({table: both}).encode()
-    found = carried_config(source_of({}, changes, **{name: raw}), warnings)
+    found = carried.carried_config(source_of({}, changes, **{name: raw}), warnings)
     wanted = json.loads(json.dumps(own).replace("A", "New"))
     assert json.loads(found[f"{name}.json"])[table] == wanted
     assert warnings == [
@@ -155,8 +143,8 @@ TAKEN, LEFT_OUT = Tally(records=3, taken=3), Tally(records=3)
 def test_queues_meet_where_both_are_taken_under_one_name(one, other, meets) -> None:
     sources = [source_of(one, Changes(renames=(("Old", "New"),))), source_of(other)]
     with pytest.raises(StoreError, match="queue 0 of topic") if meets else nullcontext():
-        meet(sources, MEET_REFUSE)
-    meet(sources, RENUMBER)
+        carried.meet(sources, carried.MEET_REFUSE)
+    carried.meet(sources, carried.RENUMBER)
     assert [each.changes.shifts for each in sources] == [(), ()]
 
 
@@ -170,7 +158,7 @@ def test_kept_apart_a_later_store_s_ids_follow_all_before_under_the_new_name() -
         source_of({("A", 5): TAKEN}, topics=topics(A=2)),
         source_of({("A", 0): TAKEN, ("B", 0): TAKEN, ("C", 0): TAKEN}),
     ]
-    meet(sources, APART)
+    carried.meet(sources, carried.APART)
     assert [dict(each.changes.shifts) for each in sources] == [{}, {"A": 4}, {"A": 10, "B": 2}]
     waiting = {("SCHEDULE_TOPIC_XXXX", 2): TAKEN}
     changes = Changes(renames=(("Old", "New"),))
@@ -178,7 +166,7 @@ def test_kept_apart_a_later_store_s_ids_follow_all_before_under_the_new_name() -
         source_of({("Old", 0): TAKEN, **waiting}, changes, topics=topics(Old=3)),
         source_of({("New", 0): TAKEN, **waiting}),
     ]
-    meet(sources, APART)
+    carried.meet(sources, carried.APART)
     assert [dict(each.changes.shifts) for each in sources] == [{}, {"New": 3}]
 
 
@@ -187,17 +175,17 @@ def test_a_rename_is_two_names_and_one_of_each_topic() -> None:
     for words, renames in [
         ([], {}), (["A=B", "B=A"], {"A": "B", "B": "A"}), (["A=B=C"], {"A": "B=C"}),
     ]:  # fmt: skip
-        assert parse_renames(words) == renames
+        assert carried.parse_renames(words) == renames
     for words in (["A"], ["=B"], ["A="], ["A=B", "A=C"], ["A=B", "A=B"]):
         with pytest.raises(SettingError, match="--rename"):
-            parse_renames(words)
+            carried.parse_renames(words)
 
 
 def wanted(
     topics: Sequence[str] = (), dropped: Sequence[str] = (), host: str | None = None,
     renames: Mapping[str, str] | None = None, release: str = "5.3.3",
 ) -> Changes:  # fmt: skip
-    return wanted_changes(topics, dropped, renames or {}, host, profile(release))
+    return carried.wanted_changes(topics, dropped, renames or {}, host, profile(release))
 
 
 @pytest.mark.parametrize(("renames", "release", "why"), [
@@ -244,4 +232,4 @@ def test_topics_are_taken_or_dropped_and_a_store_host_is_an_address() -> None:
 ])  # fmt: skip
 def test_a_new_name_must_be_free_in_what_is_taken(changes: Changes, why: str | None) -> None:
     with pytest.raises(SettingError, match=why) if why else nullcontext():
-        refuse_unknown_topics(changes, {"Orders", "Bills"})
+        carried.refuse_unknown_topics(changes, {"Orders", "Bills"})

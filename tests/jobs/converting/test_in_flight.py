@@ -11,21 +11,7 @@ from reput.jobs.convert import convert
 from reput.jobs.converting.report import ConvertSummary
 from reput.store_format.faults import StoreError
 from reput.store_format.rocksdb.database import TableWriter, make_database, table_options
-from tests.converted import (
-    PLAIN,
-    SEGMENT,
-    at_place,
-    body,
-    config,
-    derived_of,
-    encoded,
-    joined,
-    log_of,
-    position,
-    records,
-    records_of,
-    stores_of,
-)
+from tests import converted
 from tests.in_process import Session, as_text
 from tests.logs.encoder import Message, build_log, properties
 from tests.memory_storage import MemoryStorage
@@ -59,17 +45,17 @@ def popped(**more: Any) -> list[Message]:
 def made_of(
     stores: list[list[Message]], config: Any = (), **options: Any
 ) -> tuple[ConvertSummary, MemoryStorage]:
-    storage = stores_of(stores, config)
-    return joined(storage, len(stores), **options), storage
+    storage = converted.stores_of(stores, config)
+    return converted.joined(storage, len(stores), **options), storage
 
 
 def points(storage: MemoryStorage) -> list[tuple[int, dict[str, Any]]]:
     """(position, body) of each check point in the new log; each whole, and where it says."""
     found = []
-    for place, record in records(log_of(storage)):
+    for place, record in converted.records(converted.log_of(storage)):
         if b"TAGS\x01ck" in record:
-            assert at_place(record, place) == record
-            found.append((position(record), json.loads(body(record))))
+            assert converted.at_place(record, place) == record
+            found.append((converted.position(record), json.loads(converted.body(record))))
     return found
 
 
@@ -87,14 +73,14 @@ def test_what_is_in_flight_of_a_chosen_topic_comes_again(options: dict[str, Any]
     summary, made = made_of([log], to_rocketmq=release, **options)
     assert points(made) == [(0, checked(2, [0, 2, 4]))]
     assert summary.in_flight == ["3 messages of pop, by 1 new check point"]
-    last = records(log_of(made))[-1][1]
+    last = converted.records(converted.log_of(made))[-1][1]
     due = POPPED + 60_000 - 1000  # PopMessageProcessor.buildCkMsg
     assert b"TIMER_DELIVER_MS\x01%d\x02" % due in last
     assert b"TIMER_OUT_MS\x01%d\x02" % (due - 1000) in last
     assert b"REAL_TOPIC\x01" + REVIVE.encode() in last
     assert b"UNIQ_KEY\x01Orders@1@2@g@%d@b@ck\x02" % POPPED in last
-    (queue,) = (raw for path, raw in derived_of(made).items() if f"/{TIMER}/" in path)
-    assert struct.unpack_from(">q", queue)[0] == records(log_of(made))[-1][0]
+    (queue,) = (raw for path, raw in converted.derived_of(made).items() if f"/{TIMER}/" in path)
+    assert struct.unpack_from(">q", queue)[0] == converted.records(converted.log_of(made))[-1][0]
 
 
 def test_what_is_in_flight_of_a_dropped_topic_is_left_out_and_counted() -> None:
@@ -102,7 +88,7 @@ def test_what_is_in_flight_of_a_dropped_topic_is_left_out_and_counted() -> None:
     assert points(made) == []
     assert summary.in_flight == ["3 messages of pop, left out with their topics"]
     summary, made = made_of([[*orders(), *popped()]])  # without a change all is as it was
-    assert records_of(made) == encoded([*orders(), *popped()])
+    assert converted.records_of(made) == converted.encoded([*orders(), *popped()])
     assert summary.in_flight == []
     with pytest.raises(StoreError, match=r"3 messages in flight \(pop\): not for RocketMQ 4.9.7"):
         made_of([[*orders(), *popped()]], topics=["Orders"], to_rocketmq="4.9.7")
@@ -132,7 +118,7 @@ def test_queues_of_a_later_store_have_check_points_with_other_ids_or_positions()
     stores = [[*orders(0), *popped()], [*orders(1), *popped()]]
     _, made = made_of(stores, held, meet="renumber")
     assert points(made) == [(0, checked(4, [0, 4, 8])), (1, checked(5, [0, 4, 8]))]
-    table = config(made, "consumerOrderInfo", "table")
+    table = converted.config(made, "consumerOrderInfo", "table")
     assert table == {"Orders@g": {"1": {**info, "o": [4, 2]}}}
 
 
@@ -153,7 +139,7 @@ def test_check_points_fill_segments_of_any_size() -> None:
     found = points(made)
     assert [at for at, _ in found] == list(range(40))
     assert [each["c"] for _, each in found] == [f"g{n}" for n in range(40)]
-    assert len(log_of(made)) > 3
+    assert len(converted.log_of(made)) > 3
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -163,7 +149,7 @@ def test_rows_of_kv_store_become_check_points(tmp_path: Path, named: bool) -> No
     topics = {REVIVE: {"perm": 6}, "C": {"perm": 7, "readQueueNums": 1}, "Orders": {"perm": 6}}
     own = {"b": {"perm": 7, "readQueueNums": 1}} if named else {}
     for path, raw in (
-        (f"commitlog/{0:020d}", build_log(orders(), SEGMENT)[0]),
+        (f"commitlog/{0:020d}", build_log(orders(), converted.SEGMENT)[0]),
         ("config/topics.json", json.dumps({"topicConfigTable": {**topics, **own}}).encode()),
     ):
         (store / path).parent.mkdir(parents=True)
@@ -176,13 +162,15 @@ def test_rows_of_kv_store_become_check_points(tmp_path: Path, named: bool) -> No
     make_database(
         f"{store}/kvStore", {"popState": (table_options(False, False), [f"{store}/t.sst"])}
     )
-    words: Any = {"rocketmq": "5.3.3", "settings": as_text(PLAIN)}
+    words: Any = {"rocketmq": "5.3.3", "settings": as_text(converted.PLAIN)}
     if not named:
         with pytest.raises(StoreError, match=r"1 message in flight .*popConsumerKVServiceEnable"):
             convert(Session(), str(store), str(made), **words)
         return
     summary = convert(Session(), str(store), str(made), **words)
     log = {0: (made / "commitlog" / f"{0:020d}").read_bytes()}
-    (found,) = (json.loads(body(r)) for _, r in records(log) if b"TAGS\x01ck" in r)
+    (found,) = (
+        json.loads(converted.body(r)) for _, r in converted.records(log) if b"TAGS\x01ck" in r
+    )
     assert found == point(5, topic="Orders")
     assert summary.in_flight == ["1 message of pop, by 1 new check point"]

@@ -12,19 +12,7 @@ from hypothesis import strategies as st
 from reput.jobs.compare import compare
 from reput.store_format.faults import StoreError
 from reput.store_format.release.setting_table import SettingError
-from tests.converted import (
-    SEGMENT,
-    START,
-    body,
-    config,
-    joined,
-    log_of,
-    position,
-    records,
-    records_of,
-    stores_of,
-    written,
-)
+from tests import converted
 from tests.in_process import STORE, Session
 from tests.jobs.comparing.pairs import MASTER, SLAVE, message, store
 from tests.logs.encoder import Message, build_log, properties
@@ -36,7 +24,7 @@ Stores = list[list[Message]]
 def merged(
     storage: MemoryStorage, many: int, meet: str = "refuse", splits: int = 1, **more: Any
 ) -> Any:
-    return joined(storage, many, splits, meet=meet, **more)
+    return converted.joined(storage, many, splits, meet=meet, **more)
 
 
 def in_order(stores: Stores) -> list[tuple[int, Message]]:
@@ -57,18 +45,18 @@ def in_order(stores: Stores) -> list[tuple[int, Message]]:
 def test_each_store_keeps_its_order_and_time_decides_between_them(drawn, splits, segment) -> None:
     stores = []
     for number, steps in enumerate(drawn):
-        time, messages = START, []
+        time, messages = converted.START, []
         for n, (step, size) in enumerate(steps):
             time += step
             messages.append(Message(f"T{number}", n % 2, n // 2, b"x" * size, store_timestamp=time))
         stores.append(messages)
     if len(stores) == 1:
         stores.append([])
-    storage = stores_of(stores, apart=True)
+    storage = converted.stores_of(stores, apart=True)
     merged(storage, len(stores), splits=splits, to_settings={"mappedFileSizeCommitLog": segment})
-    old = records(build_log([m for _, m in in_order(stores)], 1 << 20))
-    start = -(-SEGMENT * (len(stores) - 1) // int(segment)) * int(segment)
-    assert log_of(storage) == written(old, start, int(segment))
+    old = converted.records(build_log([m for _, m in in_order(stores)], 1 << 20))
+    start = -(-converted.SEGMENT * (len(stores) - 1) // int(segment)) * int(segment)
+    assert converted.log_of(storage) == converted.written(old, start, int(segment))
 
 
 def feed(
@@ -87,12 +75,12 @@ def two(topic: str = "T") -> Stores:
 
 
 def test_queues_that_meet_and_one_store_twice_are_refused() -> None:
-    storage = stores_of(two(), apart=True)
+    storage = converted.stores_of(two(), apart=True)
     before = dict(storage.files)
     with pytest.raises(StoreError, match="queue 0 of topic 'T' is in store0 too: --meet apart"):
         merged(storage, 2)
     with pytest.raises(SettingError, match="each message would be there twice"):
-        joined(storage, 2, merge=[f"{STORE}1", f"{STORE}0"])
+        converted.joined(storage, 2, merge=[f"{STORE}1", f"{STORE}0"])
     assert storage.files == before
 
 
@@ -113,35 +101,43 @@ CONFIGS = [
 @pytest.mark.parametrize("splits", [1, 9])
 def test_queues_of_later_stores_get_ids_above(splits: int) -> None:
     stores = two()
-    storage = stores_of(stores, CONFIGS, apart=True)
+    storage = converted.stores_of(stores, CONFIGS, apart=True)
     merged(storage, 2, "apart", splits)
     messages = [replace(m, queue_id=m.queue_id + 4 * of) for of, m in in_order(stores)]
-    assert records_of(storage) == _bytes(messages)
+    assert converted.records_of(storage) == _bytes(messages)
     topic = {"topicName": "T", "readQueueNums": 6, "writeQueueNums": 6}
-    assert config(storage, "topics", "topicConfigTable")["T"] == topic
-    assert config(storage, "consumerOffset") == {
+    assert converted.config(storage, "topics", "topicConfigTable")["T"] == topic
+    assert converted.config(storage, "consumerOffset") == {
         "T@g": {"0": 7, "1": 9, "4": 102, "5": 101}, "T@own": {"0": 6},
     }  # fmt: skip
-    assert config(storage, "subscriptionGroup", "subscriptionGroupTable") == {"g": {}, "h": {}}
+    assert converted.config(storage, "subscriptionGroup", "subscriptionGroupTable") == {
+        "g": {},
+        "h": {},
+    }
 
 
 def _bytes(messages: list[Message]) -> list[bytes]:
-    log = records(build_log(messages, 1 << 20, first_offset=SEGMENT))
-    return [record for _, record in records(written(log, SEGMENT, SEGMENT))]
+    log = converted.records(build_log(messages, 1 << 20, first_offset=converted.SEGMENT))
+    return [
+        record
+        for _, record in converted.records(
+            converted.written(log, converted.SEGMENT, converted.SEGMENT)
+        )
+    ]
 
 
 @pytest.mark.parametrize("splits", [1, 9])
 def test_queues_numbered_anew_lose_nothing_that_a_group_has_not_read(splits: int) -> None:
     stores = two()
-    storage = stores_of(stores, CONFIGS, apart=True)
+    storage = converted.stores_of(stores, CONFIGS, apart=True)
     merged(storage, 2, "renumber", splits)
     numbers = {queue_id: count(5) for queue_id in (0, 1)}
     messages, new = [], {}
     for of, m in in_order(stores):
         messages.append(replace(m, queue_offset=next(numbers[m.queue_id])))
         new[of, m.queue_id, m.queue_offset] = messages[-1].queue_offset
-    assert records_of(storage) == _bytes(messages)
-    assert config(storage, "consumerOffset") == {
+    assert converted.records_of(storage) == _bytes(messages)
+    assert converted.config(storage, "consumerOffset") == {
         # queue 1: the first store's messages are all read, the second's up to 101
         "T@g": {"0": min(new[0, 0, 7], new[1, 0, 102]), "1": new[1, 1, 101]},
         "T@own": {"0": new[1, 0, 100]},  # of the second store it has read nothing
@@ -158,11 +154,11 @@ def late(first: int, mark: str) -> list[Message]:
 
 def test_what_is_delivered_already_is_not_delivered_again() -> None:
     levels = [{"delayOffset": {"offsetTable": {"3": at}}} for at in (4, 5)]
-    storage = stores_of([late(0, ""), late(1, "1")], levels, apart=True)
+    storage = converted.stores_of([late(0, ""), late(1, "1")], levels, apart=True)
     merged(storage, 2)
-    assert [position(r) for r in records_of(storage)] == [0, 1, 2]
-    assert [body(r) for r in records_of(storage)] == [b"4", b"5", b"15"]
-    assert config(storage, "delayOffset") == {"3": 0}
+    assert [converted.position(r) for r in converted.records_of(storage)] == [0, 1, 2]
+    assert [converted.body(r) for r in converted.records_of(storage)] == [b"4", b"5", b"15"]
+    assert converted.config(storage, "delayOffset") == {"3": 0}
 
 
 @pytest.mark.parametrize("at", [(4, None), (None, 4)])
@@ -170,10 +166,10 @@ def test_what_waits_in_a_store_without_delay_offsets_is_delivered(at) -> None:
     # one store's messages are all older than the other's
     stores = [late(100 * (each is not None), "") for each in at]
     known = [{"delayOffset": {"offsetTable": {"3": each}}} if each else {} for each in at]
-    storage = stores_of(stores, known, apart=True)
+    storage = converted.stores_of(stores, known, apart=True)
     merged(storage, 2)
-    assert len(records_of(storage)) == 6 + 2
-    assert config(storage, "delayOffset") == {"3": 0}
+    assert len(converted.records_of(storage)) == 6 + 2
+    assert converted.config(storage, "delayOffset") == {"3": 0}
 
 
 @pytest.mark.parametrize("knows", [0, 1])
@@ -188,9 +184,11 @@ def test_what_waits_for_a_group_that_one_store_does_not_know_lies_before_no_posi
         feed(topic, 1, 0, "x", times(100 * (of == knows), 3, 10), real) for of in (0, 1)
     ]
     offsets = {"consumerOffset": {"offsetTable": {f"{topic}@{group}": {"0": 1}}}}
-    storage = stores_of(waits, [offsets if of == knows else {} for of in (0, 1)], apart=True)
+    storage = converted.stores_of(
+        waits, [offsets if of == knows else {} for of in (0, 1)], apart=True
+    )
     merged(storage, 2, "renumber")
-    assert config(storage, "consumerOffset") == {f"{topic}@{group}": {"0": 0}}
+    assert converted.config(storage, "consumerOffset") == {f"{topic}@{group}": {"0": 0}}
 
 
 # --- A diverged pair merged: what both have is there once, and what one has alone is there too.
@@ -206,16 +204,16 @@ def pair(
     files = {}
     for name, messages, own in ((MASTER, ours, offsets[0]), (SLAVE, theirs, offsets[1])):
         config = {"consumerOffset.json": {"offsetTable": own}}
-        files.update(store(name, messages, SEGMENT, first, config))
+        files.update(store(name, messages, converted.SEGMENT, first, config))
     return MemoryStorage(files)
 
 
 def reunited(storage: MemoryStorage, splits: int = 1, meet: str = "renumber") -> Any:
-    return joined(storage, 2, splits, store=MASTER, merge=[SLAVE], meet=meet)
+    return converted.joined(storage, 2, splits, store=MASTER, merge=[SLAVE], meet=meet)
 
 
 def times(first: int, count: int, step: int) -> list[int]:
-    return [START + first + n * step for n in range(count)]
+    return [converted.START + first + n * step for n in range(count)]
 
 
 def keys(messages: list[Message]) -> list[bytes]:
@@ -223,7 +221,7 @@ def keys(messages: list[Message]) -> list[bytes]:
 
 
 def keys_in(storage: MemoryStorage) -> list[bytes]:
-    return [r.partition(b"UNIQ_KEY\x01")[2][:9] for r in records_of(storage)]
+    return [r.partition(b"UNIQ_KEY\x01")[2][:9] for r in converted.records_of(storage)]
 
 
 @pytest.mark.parametrize("splits", [1, 7])
@@ -256,7 +254,7 @@ def test_a_drawn_pair_has_each_message_once(common, ours, theirs, splits) -> Non
     storage = pair(one, other)
     reunited(storage, splits)
     assert sorted(keys_in(storage)) == sorted({*keys(one), *keys(other)})
-    numbers = [position(r) for r in records_of(storage)]
+    numbers = [converted.position(r) for r in converted.records_of(storage)]
     assert numbers == list(range(len(numbers)))
 
 
@@ -268,7 +266,7 @@ def test_a_group_reads_on_where_nothing_is_that_it_has_not_consumed() -> None:
     )
     storage = pair([*COMMON, *OURS], [*COMMON, *THEIRS], offsets)
     reunited(storage)
-    assert config(storage, "consumerOffset") == {
+    assert converted.config(storage, "consumerOffset") == {
         "T@both": {"0": 21},  # C20 is the first that it has not read: of ours it has read three
         "T@ours": {"0": 10},
         "T@theirs": {"0": 20},  # B20
@@ -282,7 +280,7 @@ def test_what_compare_says_is_lost_by_either_choice_is_in_the_merged_store() -> 
     storage.folders.add("staging")
     report = compare(
         Session(), MASTER, [SLAVE], storage=storage, staging_folder="staging", rocketmq="5.3.3",
-        settings={"mappedFileSizeCommitLog": str(SEGMENT)},
+        settings={"mappedFileSizeCommitLog": str(converted.SEGMENT)},
     )  # fmt: skip
     only = [found.count("only") for found in report.pairs[0].found]
     assert only == [len(OURS), len(THEIRS)]

@@ -6,16 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.opening.held import (
-    complete_last,
-    held_local_store,
-    held_store,
-    refuse_log_elsewhere,
-    refuse_second_name,
-    refuse_shared_files,
-    refuse_shared_segments,
-    refuse_what_is_no_store,
-)
+from reput.jobs.opening import held
 from reput.store_format.faults import StoreError
 from reput.store_format.files.protocol import FileState
 from reput.store_format.files.system import lock_holder
@@ -50,7 +41,7 @@ def test_files_with_a_store_s_names_must_be_a_broker_s(files, wrong, tmp_path: P
     store = put(tmp_path, files)
     why = wrong if " " in str(wrong) else f"^{store}/{wrong}: .*nothing in it is changed"
     with pytest.raises(StoreError, match=why) if wrong else nullcontext():
-        refuse_what_is_no_store(store)
+        held.refuse_what_is_no_store(store)
 
 
 FILES = dict.fromkeys((SEGMENT, QUEUE, LAST_QUEUE, INDEX, LAST_INDEX, "checkpoint"), b"")
@@ -63,24 +54,27 @@ def test_a_file_that_would_be_written_has_no_second_name(tmp_path: Path) -> None
         (INDEX, False, False), (LAST_INDEX, False, True), ("checkpoint", False, True),
     ]:  # fmt: skip
         os.link(f"{store}/{linked}", tmp_path / "backup")
-        for refuse, refuses in ((refuse_shared_segments, by_log), (refuse_shared_files, by_any)):
+        for refuse, refuses in (
+            (held.refuse_shared_segments, by_log),
+            (held.refuse_shared_files, by_any),
+        ):
             why = f"{linked}: has a second name elsewhere"
             with pytest.raises(StoreError, match=why) if refuses else nullcontext():
                 refuse(store)
         (tmp_path / "backup").unlink()
     (tmp_path / "store/.reput-index").mkdir()  # as a killed writer leaves it: its own
     os.link(f"{store}/{LAST_INDEX}", f"{store}/.reput-index/20240102000000000")
-    refuse_shared_files(store)
-    refuse_second_name(store)  # a folder has other names
-    refuse_second_name(str(tmp_path / "none"))
+    held.refuse_shared_files(store)
+    held.refuse_second_name(store)  # a folder has other names
+    held.refuse_second_name(str(tmp_path / "none"))
 
 
 def test_a_log_is_changed_in_its_own_folder_only() -> None:
     state = FileState(1, 0, 0)
     own, other = (Segment(f"{folder}/{0:020d}", 0, state) for folder in ("/s/commitlog", "/d/log"))
-    refuse_log_elsewhere("/s", [own], "append")
+    held.refuse_log_elsewhere("/s", [own], "append")
     with pytest.raises(StoreError, match=r"^/d/log/0+: append works on a log in /s/commitlog only"):
-        refuse_log_elsewhere("/s", [own, other], "append")
+        held.refuse_log_elsewhere("/s", [own, other], "append")
 
 
 # --- A held store: nobody else changes it, and one that is not changed keeps its files and times.
@@ -104,12 +98,12 @@ def test_a_lock_file_is_held_at_once_and_made_only_before_a_change(has_file, tmp
     path = tmp_path / "lock"
     if has_file:
         path.write_bytes(b"lock")
-    with held_store(str(tmp_path), dry_run=False) as held:
+    with held.held_store(str(tmp_path), dry_run=False) as mine:
         assert path.exists() == has_file
         assert (lock_holder(str(path)) == os.getpid()) == has_file
-        assert [held.lock_at_last(), held.lock_at_last()] == [not has_file, False]
+        assert [mine.lock_at_last(), mine.lock_at_last()] == [not has_file, False]
         assert lock_holder(str(path)) == os.getpid()
-        assert held.storage.lock_holder(held.path) is None
+        assert mine.storage.lock_holder(mine.path) is None
     assert lock_holder(str(path)) is None
 
 
@@ -117,9 +111,9 @@ def test_a_lock_file_is_held_at_once_and_made_only_before_a_change(has_file, tmp
 def test_staging_leaves_the_times_of_a_store_that_is_not_changed(changed: bool, tmp_path) -> None:
     os.utime(tmp_path, ns=(1_000_000_001, 2_000_000_002))
     before = times(tmp_path)
-    with held_store(str(tmp_path), dry_run=False) as held:
+    with held.held_store(str(tmp_path), dry_run=False) as mine:
         (tmp_path / "staged").touch()
-        held.changed = changed
+        mine.changed = changed
     assert (times(tmp_path) == before) != changed
 
 
@@ -131,7 +125,7 @@ def test_a_folder_that_a_user_names_must_be_a_store(tmp_path: Path) -> None:
                       ("other", "was not written by a broker")):  # fmt: skip
         with (
             pytest.raises(StoreError, match=why),
-            held_local_store(str(tmp_path / name), False, "; try that"),
+            held.held_local_store(str(tmp_path / name), False, "; try that"),
         ):
             pytest.fail(name)
 
@@ -144,10 +138,10 @@ def test_only_a_last_segment_that_a_crash_left_short_gets_its_length(
     length: int, whole: int, tmp_path: Path
 ) -> None:
     asked: list[str] = []
-    with held_store(segments(tmp_path, 7, length), dry_run=False) as held:
-        done = recorded(tmp_path, lambda: complete_last(held, SIZES, asked.append))
+    with held.held_store(segments(tmp_path, 7, length), dry_run=False) as mine:
+        done = recorded(tmp_path, lambda: held.complete_last(mine, SIZES, asked.append))
         *_, (_, _, lost), _ = crash_states(done.start, done.ops, 1, 0)
         assert lost.tree()[LAST] == (b"\1" * length).ljust(whole, b"\0")  # it lasts
-        assert held.changed == bool(asked) == (length != whole)
+        assert mine.changed == bool(asked) == (length != whole)
     assert (tmp_path / LAST).read_bytes() == (b"\1" * length).ljust(whole, b"\0")
     assert (tmp_path / f"commitlog/{0:020d}").stat().st_size == 7

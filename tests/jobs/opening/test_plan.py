@@ -11,16 +11,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.check import check
-from reput.jobs.opening.plan import (
-    LiveEnd,
-    Plan,
-    check_unchanged,
-    kind_of_index,
-    kind_of_queues,
-    log_end_now,
-    make_plan,
-    refuse_rocksdb,
-)
+from reput.jobs.opening import plan
 from reput.jobs.opening.questions import open_store
 from reput.jobs.outputs.report import Summary
 from reput.jobs.pipeline.pipeline import Cut
@@ -60,10 +51,10 @@ def storage(first: int = 0, kind: type[MemoryStorage] = MemoryStorage) -> Memory
 
 def planned(
     store: MemoryStorage, given: dict[str, str] | None = None, purpose: Purpose = LOOK
-) -> Plan:
+) -> plan.Plan:
     settings = {"mappedFileSizeCommitLog": str(SEGMENT), **(given or {})}
     at = store_at(STORE, "5.3.3", settings, store)
-    return make_plan(at, discover(at, purpose), purpose)
+    return plan.make_plan(at, discover(at, purpose), purpose)
 
 
 def test_of_a_log_without_segments_the_queues_tell_what_it_had() -> None:
@@ -113,9 +104,9 @@ def test_a_core_has_two_splits_of_16_to_256_mb() -> None:
         large.size = size * MB
         sizes = {"mappedFileSizeCommitLog": str(size * MB)}
         found = replace(discover(at, LOOK), settings=sizes)
-        plan = make_plan(at._replace(storage=large), found, LOOK, cores)
-        assert (plan.log_bytes, plan.splits.split_bytes) == (size * MB, wanted * MB)
-        given = make_plan(at._replace(storage=large), found, LOOK, cores, split_bytes=1000)
+        made = plan.make_plan(at._replace(storage=large), found, LOOK, cores)
+        assert (made.log_bytes, made.splits.split_bytes) == (size * MB, wanted * MB)
+        given = plan.make_plan(at._replace(storage=large), found, LOOK, cores, split_bytes=1000)
         assert given.splits.split_bytes == 1000
 
 
@@ -132,9 +123,9 @@ def test_topics_attributes_decide_what_is_derived() -> None:
     with pytest.raises(SettingError, match="is no multiple of 46"):
         planned(store, wrong)
     store.files[f"{STORE}/config/topics.json"] = topics(**{"cleanup.policy": "COMPACTION"})
-    plan = planned(store, wrong)
-    assert plan.batch_topics == ()
-    assert "topic 'B' is compacted" in plan.notes[0]
+    made = planned(store, wrong)
+    assert made.batch_topics == ()
+    assert "topic 'B' is compacted" in made.notes[0]
 
 
 # --- A store is rebuilt while another process appends to it: up to an end that stays as it is.
@@ -199,10 +190,12 @@ def test_what_is_full_by_the_time_of_the_end_stays_as_it_was_then(writing: Writi
         return found
 
     storage.list = grows  # type: ignore[method-assign]
-    plan = make_plan(StoreAt(storage, str(writing.store)), Discovered("5.3.3", SETTINGS), LOOK, 2)
-    assert plan.splits.limit is not None
-    assert plan.splits.limit >= LIVE_SEGMENT
-    for segment in plan.segments:
+    made = plan.make_plan(
+        StoreAt(storage, str(writing.store)), Discovered("5.3.3", SETTINGS), LOOK, 2
+    )
+    assert made.splits.limit is not None
+    assert made.splits.limit >= LIVE_SEGMENT
+    for segment in made.segments:
         reader = LocalStorage().open(segment.path, segment.state)
         reader.close()
 
@@ -251,17 +244,19 @@ def test_a_record_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
         for number in range(5):
             writer.append(Message("T", b"b" * 500, keys=f"k{number}"))
         end = writer.log.end
-    plan = make_plan(StoreAt(LocalStorage(), str(tmp_path)), Discovered("5.3.3", SETTINGS), LOOK, 2)
-    rules = scan_rules(plan.profile, plan.settings, ())
+    made = plan.make_plan(
+        StoreAt(LocalStorage(), str(tmp_path)), Discovered("5.3.3", SETTINGS), LOOK, 2
+    )
+    rules = scan_rules(made.profile, made.settings, ())
     storage = Unveiling(tmp_path / "commitlog" / f"{0:020d}", end - 400)
     segments = find_segments(storage, [str(tmp_path / "commitlog")], LIVE_SEGMENT)
-    assert log_end_now(storage, segments, rules) == LiveEnd(end, True)
+    assert plan.log_end_now(storage, segments, rules) == plan.LiveEnd(end, True)
     assert storage.looks >= 5
     with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
         file.seek(end)
         file.write(b"\x00\x00\x00\x70 no record")
     segments = find_segments(storage, [str(tmp_path / "commitlog")], LIVE_SEGMENT)
-    assert log_end_now(storage, segments, rules) == LiveEnd(end, False)
+    assert plan.log_end_now(storage, segments, rules) == plan.LiveEnd(end, False)
 
 
 # --- Whether a segment changed while it was read: by its size, its time, and the file itself.
@@ -279,18 +274,18 @@ def put_anew(path: Path) -> None:
 def test_any_change_of_a_segment_is_seen(change: Callable[[Path], Any], tmp_path: Path) -> None:
     store = write_log(tmp_path / "store", build_log([message(n) for n in range(60)], SEGMENT))
     at = store_at(str(store), "5.3.3", {"mappedFileSizeCommitLog": str(SEGMENT)})
-    plan = make_plan(at, discover(at, LOOK), LOOK)
-    growing = replace(plan, segments=may_grow(plan.segments, -1))
+    made = plan.make_plan(at, discover(at, LOOK), LOOK)
+    growing = replace(made, segments=may_grow(made.segments, -1))
     (store / "commitlog" / f"{2 * SEGMENT:020d}").write_bytes(bytes(SEGMENT))  # a new one is none
-    check_unchanged(plan)
-    change(path := Path(plan.segments[-1].path))
+    plan.check_unchanged(made)
+    change(path := Path(made.segments[-1].path))
     with pytest.raises(StoreChanged, match=f"^{path}: changed"):
-        check_unchanged(plan)
+        plan.check_unchanged(made)
     if change is touched:  # a segment that a broker writes to may have another time only
-        check_unchanged(growing)
+        plan.check_unchanged(growing)
     elif change is put_anew:
         with pytest.raises(StoreChanged):
-            check_unchanged(growing)
+            plan.check_unchanged(growing)
 
 
 # --- What a set's queues and index are made as: as asked for, else as the store has them.
@@ -298,12 +293,12 @@ FILES = f"consumequeue/T/0/{0:020d}"
 ROCKSDB, OTHER_ROCKSDB = "consumequeue/CURRENT", "consumequeue_rocksdb/CURRENT"
 
 
-def queue_plan(*there: str, purpose: Purpose = REBUILD, **given: str) -> Plan:
+def queue_plan(*there: str, purpose: Purpose = REBUILD, **given: str) -> plan.Plan:
     log = build_log(messages(3), QUEUE_SEGMENT)
     files = {f"{STORE}/commitlog/{at:020d}": raw for at, raw in log.items()}
     storage = MemoryStorage(files | {f"{STORE}/{path}": b"x" for path in there})
     at = StoreAt(storage, STORE, "5.5.1", as_text({**QUEUE_SETTINGS, **given}))
-    return make_plan(at, discover(at, purpose), purpose)
+    return plan.make_plan(at, discover(at, purpose), purpose)
 
 
 TABLE, APART = "consumequeue/000009.sst", "useSeparateStorePathForRocksdbCQ"
@@ -339,31 +334,33 @@ def test_queues_and_index_are_made_as_the_store_has_them_or_as_is_asked() -> Non
         ((OTHER_ROCKSDB,), "default", "rocksdb"), ((FILES, ROCKSDB), "defaultRocksDB", "rocksdb"),
     ]:  # fmt: skip
         found = queue_plan(*there, storeType=store_type)
-        kinds = [kind_of_queues(found, asked, "out") for asked in (None, "files", "rocksdb")]
+        kinds = [plan.kind_of_queues(found, asked, "out") for asked in (None, "files", "rocksdb")]
         assert kinds == [kind, "files", "rocksdb"]
     both = queue_plan(FILES, ROCKSDB)  # the caller or the user says which
     with pytest.raises(SettingError, match="--queues files, or --queues rocksdb"):
-        kind_of_queues(both, None, "out")
-    assert kind_of_queues(both, None, "out", of_both="files") == "files"
-    assert kind_of_queues(both, "rocksdb", "out", of_both="files") == "rocksdb"
+        plan.kind_of_queues(both, None, "out")
+    assert plan.kind_of_queues(both, None, "out", of_both="files") == "files"
+    assert plan.kind_of_queues(both, "rocksdb", "out", of_both="files") == "rocksdb"
     for rocksdb in ("true", "false"):
         for files in ("true", "false"):  # in RocksDB where that is its only place
             found = queue_plan(indexRocksDBEnable=rocksdb, indexFileWriteEnable=files)
-            kinds = [kind_of_index(found, asked, "out") for asked in (None, "files", "rocksdb")]
+            kinds = [
+                plan.kind_of_index(found, asked, "out") for asked in (None, "files", "rocksdb")
+            ]
             only = (rocksdb, files) == ("true", "false")
             assert kinds == ["rocksdb" if only else "files", "files", "rocksdb"]
     with pytest.raises(SettingError, match="queues=leveldb: there are files and rocksdb"):
-        kind_of_queues(queue_plan(), "leveldb", "out")
+        plan.kind_of_queues(queue_plan(), "leveldb", "out")
     with pytest.raises(SettingError, match="index=Files: there are files and rocksdb"):
-        kind_of_index(queue_plan(), "Files", "out")
+        plan.kind_of_index(queue_plan(), "Files", "out")
     with pytest.raises(SettingError, match="there are default and defaultRocksDB"):
-        kind_of_queues(queue_plan(storeType="tiered"), None, "out")
+        plan.kind_of_queues(queue_plan(storeType="tiered"), None, "out")
 
 
 def test_a_command_that_changes_no_rocksdb_says_how_far_its_queues_go(tmp_path: Path) -> None:
     store, _ = unpack("alone_5.5.0", tmp_path)
     with pytest.raises(StoreError, match=r"its queues hold the log up to [\d,]+; a broker"):
-        refuse_rocksdb(Folder(LocalStorage(), str(store)))
+        plan.refuse_rocksdb(Folder(LocalStorage(), str(store)))
     (store / "consumequeue" / "CURRENT").write_bytes(b"no such file\n")
-    refuse_rocksdb(Folder(LocalStorage(), str(store)))
-    refuse_rocksdb(Folder(LocalStorage(), str(tmp_path)))
+    plan.refuse_rocksdb(Folder(LocalStorage(), str(store)))
+    plan.refuse_rocksdb(Folder(LocalStorage(), str(tmp_path)))

@@ -8,24 +8,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.outputs.output import (
-    CONVERTED,
-    EXPORTED,
-    REBUILT,
-    REPAIRED,
-    NewFile,
-    Output,
-    OverlapsInput,
-    SetKind,
-    WholeFile,
-    files_of,
-    inputs_of,
-    manifest_text,
-    parse_manifest,
-    read_manifest,
-    refuse_overlap,
-    what_may_go,
-)
+from reput.jobs.outputs import output
 from reput.jobs.outputs.report import OutputFile, Summary
 from reput.store_format.faults import StoreError
 from reput.store_format.files.folder import Folder, Place
@@ -43,7 +26,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def inputs(store: Path, **settings: str) -> tuple[Place, ...]:
-    return tuple(inputs_of(Place(LocalStorage(), str(store)), settings))
+    return tuple(output.inputs_of(Place(LocalStorage(), str(store)), settings))
 
 
 def test_the_paths_of_settings_and_of_a_group_are_inputs(store: Path) -> None:
@@ -63,8 +46,8 @@ def test_nothing_is_written_to_around_or_into_an_input(store) -> None:
     ]:  # fmt: skip
         asked = Place(LocalStorage(), str(store.parent / path))
         why = "nothing is written there"
-        with pytest.raises(OverlapsInput, match=why) if refused else nullcontext():
-            refuse_overlap(asked, inputs(store))
+        with pytest.raises(output.OverlapsInput, match=why) if refused else nullcontext():
+            output.refuse_overlap(asked, inputs(store))
 
 
 @pytest.mark.parametrize(("files", "replace", "wrong"), [
@@ -84,13 +67,13 @@ def test_only_a_set_is_replaced_and_only_where_it_is_asked_for(
     else:
         folder.mkdir()
         built.write(folder, {name: text.encode() for name, text in files.items()})
-    output = Output(LocalStorage(), str(folder), REBUILT, replace, inputs(store))
+    out = output.Output(LocalStorage(), str(folder), output.REBUILT, replace, inputs(store))
     with pytest.raises(StoreError, match=wrong) if wrong else nullcontext():
-        output.check()
+        out.check()
 
 
 def test_a_new_file_takes_nobody_s_place_and_goes_if_its_writing_fails(tmp_path, store) -> None:
-    new = NewFile(str(tmp_path / "new"), inputs(store))
+    new = output.NewFile(str(tmp_path / "new"), inputs(store))
     with pytest.raises(ZeroDivisionError), new.writing() as file:
         file.write(bytes(1 // 0))
     assert not (tmp_path / "new").exists()
@@ -101,7 +84,7 @@ def test_a_new_file_takes_nobody_s_place_and_goes_if_its_writing_fails(tmp_path,
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     for path, why in (("dangling", "is there already"), ("no/new", "no such folder")):
         with pytest.raises(StoreError, match=why):
-            NewFile(str(tmp_path / path), ()).check()
+            output.NewFile(str(tmp_path / path), ()).check()
 
 
 @pytest.mark.parametrize(("there", "replace", "wrong"), [
@@ -115,7 +98,7 @@ def test_a_whole_file_takes_the_place_of_one_of_its_kind(tmp_path, there, replac
         (tmp_path / "elsewhere").write_bytes(b"%PDF")
     else:
         path.write_bytes(there)
-    whole = WholeFile(str(path), (), b"%PDF", replace)
+    whole = output.WholeFile(str(path), (), b"%PDF", replace)
     if wrong is None:
         with pytest.raises(ZeroDivisionError), whole.writing() as file:
             file.write(bytes(1 // 0))
@@ -133,7 +116,7 @@ def test_a_whole_file_takes_the_place_of_one_of_its_kind(tmp_path, there, replac
 def test_a_line_for_each_name_and_each_file() -> None:
     summary = Summary("s", "o", "5.3.3", {"release": "5.3.3"}, {}, 0, 1, "ends")
     summary.files = [OutputFile("consumequeue/ü\n/0", 20, "00", 1), OutputFile("index/1", 40, "01")]
-    text = manifest_text(summary.manifest())
+    text = output.manifest_text(summary.manifest())
     whole = json.loads(text)
     assert [each["path"] for each in whole["files"]] == ["consumequeue/ü\n/0", "index/1"]
     assert (whole["rocketmq"], whole["warnings"], whole["damage"]) == ("5.3.3", [], None)
@@ -164,33 +147,37 @@ def a_set(**more: bytes | None) -> MemoryStorage:
 @pytest.mark.parametrize(
     ("kind", "path", "of_it"),
     [
-        (REBUILT, QUEUE, True),
-        (REBUILT, f"batchconsumequeue/T/-1/{0:020d}", True),
-        (REBUILT, "index/20240101000000000", True),
-        (REBUILT, "consumequeue/MANIFEST-000005", True),
-        (REBUILT, f"consumequeue/T/0/{0:019d}", False),
-        (REBUILT, f"commitlog/{0:020d}", False),
-        (REPAIRED, f"commitlog/{0:020d}", True),
-        (REPAIRED, f"damaged/{0:020d}", True),
-        (CONVERTED, "timerwheel.7", True),
-        (CONVERTED, f"damaged/{0:020d}", False),
-        (EXPORTED, "data/part-00000000.parquet", True),
-        (EXPORTED, "part-00000000.parquet", True),  # as 0.1 wrote it
-        (EXPORTED, "data/data/part-00000000.parquet", False),
-        (EXPORTED, "part-00000000.parquet\n", False),
-        (EXPORTED, "part-٠٠٠٠٠٠٠٠.jsonl", False),
-        (REBUILT, f"consumequeue/../0/{0:020d}", False),
-        (REPAIRED, "config/..", False),
-        (REPAIRED, "config/a\0", False),
+        (output.REBUILT, QUEUE, True),
+        (output.REBUILT, f"batchconsumequeue/T/-1/{0:020d}", True),
+        (output.REBUILT, "index/20240101000000000", True),
+        (output.REBUILT, "consumequeue/MANIFEST-000005", True),
+        (output.REBUILT, f"consumequeue/T/0/{0:019d}", False),
+        (output.REBUILT, f"commitlog/{0:020d}", False),
+        (output.REPAIRED, f"commitlog/{0:020d}", True),
+        (output.REPAIRED, f"damaged/{0:020d}", True),
+        (output.CONVERTED, "timerwheel.7", True),
+        (output.CONVERTED, f"damaged/{0:020d}", False),
+        (output.EXPORTED, "data/part-00000000.parquet", True),
+        (output.EXPORTED, "part-00000000.parquet", True),  # as 0.1 wrote it
+        (output.EXPORTED, "data/data/part-00000000.parquet", False),
+        (output.EXPORTED, "part-00000000.parquet\n", False),
+        (output.EXPORTED, "part-٠٠٠٠٠٠٠٠.jsonl", False),
+        (output.REBUILT, f"consumequeue/../0/{0:020d}", False),
+        (output.REPAIRED, "config/..", False),
+        (output.REPAIRED, "config/a\0", False),
     ],
 )
-def test_a_manifest_lists_files_of_its_kind_alone(kind: SetKind, path: str, of_it: bool) -> None:
+def test_a_manifest_lists_files_of_its_kind_alone(
+    kind: output.SetKind, path: str, of_it: bool
+) -> None:
     manifest: dict[str, Any] = {name: [] for name in kind.lists} | {kind.lists[0]: [entry(path)]}
     manifest["format"] = kind.format
     raw = json.dumps(manifest).encode()
     why = "names a file outside the set"
     with nullcontext() if of_it else pytest.raises(StoreError, match=why):
-        found = files_of(Folder(MemoryStorage(), "m"), parse_manifest(raw, "m", kind), kind)
+        found = output.files_of(
+            Folder(MemoryStorage(), "m"), output.parse_manifest(raw, "m", kind), kind
+        )
         assert [each[:2] for each in found] == [(path, 3)]
 
 
@@ -202,10 +189,10 @@ def test_a_manifest_lists_files_of_its_kind_alone(kind: SetKind, path: str, of_i
 ])  # fmt: skip
 def test_other_json_is_no_manifest(raw: bytes) -> None:
     with pytest.raises(StoreError, match=r"^set/manifest\.json: "):
-        parse_manifest(raw, "set/manifest.json", REBUILT)
+        output.parse_manifest(raw, "set/manifest.json", output.REBUILT)
     if raw[:1] in (b"[", b"{") and len(raw) % 10_000 in (0, 1):
         with pytest.raises(StoreError, match=r"s/manifest\.json: cannot be read"):
-            read_manifest(Folder(MemoryStorage({"s/manifest.json": raw}), "s"))
+            output.read_manifest(Folder(MemoryStorage({"s/manifest.json": raw}), "s"))
 
 
 @pytest.mark.parametrize(("shard", "why"), [
@@ -221,14 +208,16 @@ def test_a_large_set_lists_files_in_shards_too(shard: bytes | None, why: str | N
         manifest |= {"shards": [{"path": name, **about}]}
     there = a_set(**{"manifest.json": json.dumps(manifest).encode(), name: shard})
     if why is None:
-        assert {QUEUE, name, "manifest/"} < set(what_may_go(Place(there, "set"), REBUILT, False))
+        assert {QUEUE, name, "manifest/"} < set(
+            output.what_may_go(Place(there, "set"), output.REBUILT, False)
+        )
     else:
         with pytest.raises(StoreError, match=why):
-            what_may_go(Place(there, "set"), REBUILT, False)
+            output.what_may_go(Place(there, "set"), output.REBUILT, False)
 
 
 def test_a_set_may_go_with_its_folders_and_one_with_anything_else_stays() -> None:
-    going = what_may_go(Place(a_set(), "set"), REBUILT, unfinished=False)
+    going = output.what_may_go(Place(a_set(), "set"), output.REBUILT, unfinished=False)
     folders = ["consumequeue/", "consumequeue/T/", "consumequeue/T/0/"]
     assert sorted(going) == sorted([*folders, QUEUE, "manifest.json"])
     strange: list[tuple[dict[str, bytes | None], str]] = [
@@ -240,7 +229,7 @@ def test_a_set_may_go_with_its_folders_and_one_with_anything_else_stays() -> Non
     ]
     for more, why in strange:
         with pytest.raises(StoreError, match=why):
-            what_may_go(Place(a_set(**more), "set"), REBUILT, unfinished=False)
+            output.what_may_go(Place(a_set(**more), "set"), output.REBUILT, unfinished=False)
 
 
 def test_what_a_killed_publication_left_goes_without_a_manifest() -> None:
@@ -251,4 +240,4 @@ def test_what_a_killed_publication_left_goes_without_a_manifest() -> None:
     ]:  # fmt: skip
         left = a_set(**{"manifest.json": None, ".reput-unfinished": mark, **more})
         with nullcontext() if goes else pytest.raises(StoreError, match="and stays"):
-            assert QUEUE in what_may_go(Place(left, "set"), REBUILT, unfinished=True)
+            assert QUEUE in output.what_may_go(Place(left, "set"), output.REBUILT, unfinished=True)

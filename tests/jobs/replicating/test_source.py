@@ -8,16 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.jobs.replicating.source import (
-    ALL_WANTED,
-    LogLimit,
-    LogPiece,
-    RateLimit,
-    SourceCleaned,
-    SourceLog,
-    pieces,
-    read_ahead,
-)
+from reput.jobs.replicating import source
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.log.records import RecordRules
 from reput.store_format.log.rules import Checks
@@ -35,20 +26,20 @@ class Seconds:
 
 def test_a_copy_waits_until_its_bytes_are_due() -> None:
     clock = Seconds()
-    pace = RateLimit(100.0, clock)
+    pace = source.RateLimit(100.0, clock)
     assert pace.wait_for(50) == 0.5
     clock.now += 0.5
     assert pace.wait_for(0) == 0.0
     assert pace.wait_for(200) == 2.0  # 250 bytes take 2.5 seconds, of which 0.5 are gone
     clock = Seconds()
-    pace = RateLimit(100.0, clock)
+    pace = source.RateLimit(100.0, clock)
     clock.now += 1.0
     assert pace.wait_for(100) == 0.0
     assert pace.wait_for(100) == 1.0
     clock.now += 60.0
     assert pace.wait_for(100) == 0.0  # the pause is over: counted anew
     assert pace.wait_for(100) == 1.0
-    assert RateLimit(None, Seconds()).wait_for(1 << 40) == 0.0
+    assert source.RateLimit(None, Seconds()).wait_for(1 << 40) == 0.0
 
 
 SEGMENT, SIZE, T0 = 2048, 192, 1_700_000_000_000  # SIZE: 91, a topic of 1, a body of 100
@@ -63,15 +54,17 @@ def source_log_of(count: int, start: int = 0) -> dict[int, bytes]:
     return build_log(messages, SEGMENT, start)
 
 
-def source_of(segments: dict[int, bytes]) -> SourceLog:
+def source_of(segments: dict[int, bytes]) -> source.SourceLog:
     files = {f"s/commitlog/{start:020d}": raw for start, raw in segments.items()}
-    return SourceLog(MemoryStorage(files), ["s/commitlog"], SEGMENT)
+    return source.SourceLog(MemoryStorage(files), ["s/commitlog"], SEGMENT)
 
 
-def read_all(source: SourceLog, wanted: LogLimit = ALL_WANTED, start: int = 0) -> tuple[Any, ...]:
+def read_all(
+    there: source.SourceLog, wanted: source.LogLimit = source.ALL_WANTED, start: int = 0
+) -> tuple[Any, ...]:
     """(the bytes, where their records end, how many, the fault) of all pieces."""
     raw, whole, records, fault = b"", start, 0, Fault.NONE
-    for piece in pieces(source, start, wanted, RULES, Checks(body=True)):
+    for piece in source.pieces(there, start, wanted, RULES, Checks(body=True)):
         assert piece.at == start + len(raw)
         raw += piece.data.tobytes()
         whole, records, fault = max(whole, piece.whole), records + piece.records, piece.fault
@@ -80,50 +73,54 @@ def read_all(source: SourceLog, wanted: LogLimit = ALL_WANTED, start: int = 0) -
 
 def test_the_log_ends_at_the_first_hole_or_short_segment() -> None:
     whole = {start: bytes(SEGMENT) for start in (2048, 4096, 8192)}
-    source = source_of(whole)
-    assert (source.start, source.stop, sorted(source.segments)) == (2048, 6144, [2048, 4096])
-    assert [each.start for each in source.behind] == [8192]
+    there = source_of(whole)
+    assert (there.start, there.stop, sorted(there.segments)) == (2048, 6144, [2048, 4096])
+    assert [each.start for each in there.behind] == [8192]
     short = source_of({0: bytes(SEGMENT), 2048: bytes(100), 4096: bytes(SEGMENT)})
     assert (short.stop, sorted(short.segments)) == (2148, [0, 2048])
     with pytest.raises(StoreError, match="2049 bytes, but mappedFileSizeCommitLog is 2048"):
         source_of({0: bytes(SEGMENT + 1)})
     with pytest.raises(StoreError, match="no segments"):
-        SourceLog(MemoryStorage({"s/commitlog/readme": b""}), ["s/commitlog"], SEGMENT)
+        source.SourceLog(MemoryStorage({"s/commitlog/readme": b""}), ["s/commitlog"], SEGMENT)
 
 
 def test_past_a_short_segments_end_zeros_are_read_and_before_the_log_nothing() -> None:
-    source, buffer = source_of({2048: b"\7" * 100}), np.full(6, 9, np.uint8)
-    source.read(2048 + 97, buffer)
+    there, buffer = source_of({2048: b"\7" * 100}), np.full(6, 9, np.uint8)
+    there.read(2048 + 97, buffer)
     assert buffer.tolist() == [7, 7, 7, 0, 0, 0]
-    with pytest.raises(SourceCleaned, match="has nothing at 0; its log is from 2048 to 2148"):
-        source.read(0, buffer)
-    assert source.written() == [2048]
+    with pytest.raises(
+        source.SourceCleaned, match="has nothing at 0; its log is from 2048 to 2148"
+    ):
+        there.read(0, buffer)
+    assert there.written() == [2048]
     assert source_of({0: bytes(SEGMENT)}).written() == []
 
 
 @pytest.mark.parametrize(
     ("wanted", "end", "records"),
     [
-        (LogLimit(3 * SIZE), 3 * SIZE, 3),
-        (LogLimit(4 * SIZE - 1), 3 * SIZE, 3),
-        (LogLimit(SEGMENT), SEGMENT, 10),
-        (LogLimit(SEGMENT - 1), 10 * SIZE, 10),  # its BLANK would end behind that
+        (source.LogLimit(3 * SIZE), 3 * SIZE, 3),
+        (source.LogLimit(4 * SIZE - 1), 3 * SIZE, 3),
+        (source.LogLimit(SEGMENT), SEGMENT, 10),
+        (source.LogLimit(SEGMENT - 1), 10 * SIZE, 10),  # its BLANK would end behind that
     ],
 )
-def test_a_limit_ends_the_pieces_at_a_record(wanted: LogLimit, end: int, records: int) -> None:
+def test_a_limit_ends_the_pieces_at_a_record(
+    wanted: source.LogLimit, end: int, records: int
+) -> None:
     raw, whole, count, fault = read_all(source_of(source_log_of(13)), wanted)
     assert (len(raw), whole, count, fault) == (end, end, records, Fault.NONE)
 
 
 def test_reading_ahead_gives_the_same_pieces_and_then_the_error() -> None:
-    made = [LogPiece(n, np.zeros(0, np.uint8), n, -1, 0, 0) for n in range(9)]
+    made = [source.LogPiece(n, np.zeros(0, np.uint8), n, -1, 0, 0) for n in range(9)]
 
-    def produced() -> Iterator[LogPiece]:
+    def produced() -> Iterator[source.LogPiece]:
         yield from made
         raise StoreError("gone")
 
-    found = read_ahead(produced())
+    found = source.read_ahead(produced())
     assert [next(found).at for _ in range(9)] == list(range(9))
     with pytest.raises(StoreError, match="gone"):
         next(found)
-    assert list(read_ahead(iter(made))) == made
+    assert list(source.read_ahead(iter(made))) == made

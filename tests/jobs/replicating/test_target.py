@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.jobs.replicating.target import (
-    ReplicaTarget,
-    Replicated,
-    behind_text,
-    check_target,
-    held_target,
-)
+from reput.jobs.replicating import target
 from reput.store_format.faults import StoreError
 from reput.store_format.names import segment_name
 from tests.broker.change.catching import rules_of
@@ -26,19 +20,19 @@ from tests.logs import Log
 
 
 @contextmanager
-def opened(root: Path, log: Log) -> Iterator[ReplicaTarget]:
-    with held_target(str(root), (), None) as held:
+def opened(root: Path, log: Log) -> Iterator[target.ReplicaTarget]:
+    with target.held_target(str(root), (), None) as held:
         settings = {"storePathCommitLog": "/master/commitlog", "maxIndexNum": "50"}
-        yield ReplicaTarget(held, rules_of(log), settings, "master")
+        yield target.ReplicaTarget(held, rules_of(log), settings, "master")
 
 
-def taken_up(target: ReplicaTarget, source: Log, verify: bool = False, start: int = 0) -> int:
+def taken_up(to: target.ReplicaTarget, source: Log, verify: bool = False, start: int = 0) -> int:
     def read(at: int, buffer: np.ndarray) -> None:
         raw = source.segments[at - at % SEGMENT][at % SEGMENT :][: len(buffer)]
         buffer[:] = np.frombuffer(raw, np.uint8)
 
-    target.take_up(read, start, max(source.segments) + SEGMENT, verify)
-    return target.log.end
+    to.take_up(read, start, max(source.segments) + SEGMENT, verify)
+    return to.log.end
 
 
 @pytest.mark.parametrize(("made", "why"), [
@@ -59,10 +53,10 @@ def test_a_folder_that_somebody_else_uses_is_left_alone(
         else:
             (root / path).write_text(content)
     if why is None:
-        check_target(str(root), ())
+        target.check_target(str(root), ())
         return
     with pytest.raises(StoreError, match=why):
-        check_target(str(root), ())
+        target.check_target(str(root), ())
 
 
 @pytest.mark.parametrize("link", ["", "commitlog", "config", "consumequeue/T", "index"])
@@ -75,15 +69,15 @@ def test_what_lies_behind_a_link_is_anothers(tmp_path: Path, link: str) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(tmp_path)
     with pytest.raises(StoreError, match=r"is a link or no folder|is not a folder"):
-        check_target(str(root), ())
+        target.check_target(str(root), ())
 
 
 def test_a_new_replica_begins_where_its_source_does(tmp_path: Path) -> None:
     log = in_turns(3, start=4096)
-    with opened(tmp_path / "target", log) as target:
-        assert target.find_end() is None
-        assert taken_up(target, log, start=4096) == 4096
-        assert target.settings == {"maxIndexNum": "50"}  # the source's paths are not ours
+    with opened(tmp_path / "target", log) as to:
+        assert to.find_end() is None
+        assert taken_up(to, log, start=4096) == 4096
+        assert to.settings == {"maxIndexNum": "50"}  # the source's paths are not ours
 
 
 @pytest.mark.parametrize(("files", "why"),
@@ -105,8 +99,8 @@ def test_segments_that_cannot_be_the_sources_are_refused(
 def test_bytes_that_a_short_file_lacks_read_as_zeros(tmp_path: Path) -> None:
     write_log(tmp_path / "target", {0: b"\7" * 5})
     buffer = np.full(8, 9, np.uint8)
-    with opened(tmp_path / "target", in_turns(1)) as target:
-        target.read(2, buffer)
+    with opened(tmp_path / "target", in_turns(1)) as to:
+        to.read(2, buffer)
     assert buffer.tolist() == [7, 7, 7, 0, 0, 0, 0, 0]
 
 
@@ -114,8 +108,8 @@ def test_bytes_that_a_short_file_lacks_read_as_zeros(tmp_path: Path) -> None:
 T0 = 1_700_000_000_000
 
 
-def done(**more: object) -> Replicated:
-    about = Replicated("/a", "/b", 0, 1_000_000, 5_000_000, 1, 2, T0, end_reason="zeros")
+def done(**more: object) -> target.Replicated:
+    about = target.Replicated("/a", "/b", 0, 1_000_000, 5_000_000, 1, 2, T0, end_reason="zeros")
     for name, value in more.items():
         setattr(about, name, value)
     return about
@@ -147,4 +141,4 @@ def test_lines_say_what_was_copied_and_how_fast() -> None:
 def test_how_far_behind_is_bytes_and_the_age_of_the_last_record(
     behind: int, last: int, now: int, text: str
 ) -> None:
-    assert behind_text(behind, last, now) == text
+    assert target.behind_text(behind, last, now) == text

@@ -7,19 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.damage.ranges import (
-    CONTENT,
-    FOLLOWS,
-    KINDS,
-    RANGE,
-    Damage,
-    DamageKind,
-    RangeReporter,
-    Ranges,
-    RangeTotals,
-    as_row,
-    damages,
-)
+from reput.store_format.damage import ranges
 from reput.store_format.damage.resync import Prover
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import DLEDGER_HEAD
@@ -27,11 +15,11 @@ from tests.logs.encoder import Message
 from tests.store_format.damage.walked import RULES, reader, walked
 
 LONG_MAX, INT_MIN = (1 << 63) - 1, -(1 << 31)
-SOUGHT = Damage(4096, 4200, DamageKind.DAMAGED, Fault.BAD_MAGIC, 104, 7, "record")
+SOUGHT = ranges.Damage(4096, 4200, ranges.DamageKind.DAMAGED, Fault.BAD_MAGIC, 104, 7, "record")
 
 
-def there_and_back(*ranges: Damage) -> list[Damage]:
-    return list(damages(np.array([as_row(each) for each in ranges], RANGE)))
+def there_and_back(*some: ranges.Damage) -> list[ranges.Damage]:
+    return list(ranges.damages(np.array([ranges.as_row(each) for each in some], ranges.RANGE)))
 
 
 def test_every_range_comes_back_and_those_that_touch_are_one() -> None:
@@ -39,27 +27,33 @@ def test_every_range_comes_back_and_those_that_touch_are_one() -> None:
     assert SOUGHT._replace(end=SOUGHT.offset).length == 0
     for value in [None, 0, -1, INT_MIN, LONG_MAX, ~LONG_MAX]:
         assert there_and_back(SOUGHT._replace(value=value)) == [SOUGHT._replace(value=value)]
-    ranges = [*(SOUGHT._replace(kind=kind) for kind in DamageKind),
+    some = [*(SOUGHT._replace(kind=kind) for kind in ranges.DamageKind),
         *(SOUGHT._replace(fault=fault) for fault in Fault),
-        *(SOUGHT._replace(follows=follows) for follows in FOLLOWS)]  # fmt: skip
-    assert there_and_back(*ranges) == ranges
+        *(SOUGHT._replace(follows=follows) for follows in ranges.FOLLOWS)]  # fmt: skip
+    assert there_and_back(*some) == some
     far = SOUGHT._replace(offset=LONG_MAX - 1, end=LONG_MAX, size=INT_MIN)
     assert there_and_back(far, SOUGHT) == [far, SOUGHT]
     assert there_and_back() == []
-    rows = np.array([as_row(SOUGHT._replace(kind=kind)) for kind in KINDS], RANGE)
-    assert [KINDS[n] for n in np.flatnonzero(rows["kind"] == CONTENT)] == [DamageKind.CONTENT]
+    rows = np.array(
+        [ranges.as_row(SOUGHT._replace(kind=kind)) for kind in ranges.KINDS], ranges.RANGE
+    )
+    assert [ranges.KINDS[n] for n in np.flatnonzero(rows["kind"] == ranges.CONTENT)] == [
+        ranges.DamageKind.CONTENT
+    ]
     [found] = there_and_back(SOUGHT)
     assert json.loads(json.dumps(found)) == [4096, 4200, "damaged", 5, 104, 7, "record"]
     about = reporter()
     found = reported(about, (BAD, 0, 10, Fault.BAD_MAGIC), (BAD, 10, 30, Fault.LENGTHS))
-    assert found == [Damage(0, 30, BAD, Fault.BAD_MAGIC, SIZE, 0xDAA320A7 - (1 << 32), "record")]
+    assert found == [
+        ranges.Damage(0, 30, BAD, Fault.BAD_MAGIC, SIZE, 0xDAA320A7 - (1 << 32), "record")
+    ]
     assert about.count == 1
     about = reporter()
-    ranges = ((BAD, 0, 10, Fault.LENGTHS), (BAD, 11, 30, Fault.LENGTHS),
+    some = ((BAD, 0, 10, Fault.LENGTHS), (BAD, 11, 30, Fault.LENGTHS),
         (CRC, 30, 40, Fault.BODY_CRC), (CRC, 40, 50, Fault.BODY_CRC),
         (BAD, 50, 60, Fault.LENGTHS))  # fmt: skip
-    found = reported(about, *ranges)
-    assert [(each.offset, each.end) for each in found] == [each[1:3] for each in ranges]
+    found = reported(about, *some)
+    assert [(each.offset, each.end) for each in found] == [each[1:3] for each in some]
     assert about.count == 5
     found = reported(reporter(), (BAD, 0, 10, Fault.LENGTHS), (OLD, 10, 20, Fault.NONE))
     assert [each.follows for each in found] == ["stale record", "record"]
@@ -68,20 +62,22 @@ def test_every_range_comes_back_and_those_that_touch_are_one() -> None:
 
 
 # --- The ranges of one segment: those of one kind that touch are one, and each shows its fault.
-BAD, OLD, CRC = DamageKind.DAMAGED, DamageKind.STALE, DamageKind.CONTENT
+BAD, OLD, CRC = ranges.DamageKind.DAMAGED, ranges.DamageKind.STALE, ranges.DamageKind.CONTENT
 RAW, ROWS = walked(*(Message(body=b"body", queue_id=n) for n in range(6)))
 SIZE = int(ROWS["size"][0])
 
 
-def reporter(raw: Any = RAW) -> RangeReporter:
-    return RangeReporter(Prover(reader(raw), 0, len(raw), RULES))
+def reporter(raw: Any = RAW) -> ranges.RangeReporter:
+    return ranges.RangeReporter(Prover(reader(raw), 0, len(raw), RULES))
 
 
 def reported(
-    about: RangeReporter, *ranges: tuple[DamageKind, int, int, Fault], follows: str = "record"
-) -> list[Damage]:
+    about: ranges.RangeReporter,
+    *some: tuple[ranges.DamageKind, int, int, Fault],
+    follows: str = "record",
+) -> list[ranges.Damage]:
     def each() -> Iterator[Any]:
-        for kind, at, end, fault in ranges:
+        for kind, at, end, fault in some:
             yield from about.range(kind, at, end, fault, follows)
         yield from about.rest()
 
@@ -111,39 +107,41 @@ def test_a_strides_ranges_are_before_its_rows_and_of_those_that_a_crc_fails() ->
     faults = np.array([Fault.NONE, Fault.PLACE, Fault.NONE, Fault.BAD_MAGIC], np.uint8)
     wrong = np.array([0, 0, Fault.BODY_CRC, 0], np.uint8)
     crc = zlib.crc32(b"body") & 0x7FFFFFFF
-    held, ranges = about.of_stride(rows, faults, np.array([0, 77, 0, 5]), wrong)
-    assert isinstance(held, Damage)
-    assert isinstance(ranges, Ranges)
-    assert list(damages(ranges.rows)) == [
-        Damage(SIZE, 2 * SIZE, OLD, Fault.PLACE, SIZE, 77, "record"),
-        Damage(3 * SIZE, 4 * SIZE, CRC, Fault.BODY_CRC, SIZE, crc, "record"),
-        Damage(4 * SIZE, 5 * SIZE, BAD, Fault.BAD_MAGIC, SIZE, 5, "record"),
+    held, some = about.of_stride(rows, faults, np.array([0, 77, 0, 5]), wrong)
+    assert isinstance(held, ranges.Damage)
+    assert isinstance(some, ranges.Ranges)
+    assert list(ranges.damages(some.rows)) == [
+        ranges.Damage(SIZE, 2 * SIZE, OLD, Fault.PLACE, SIZE, 77, "record"),
+        ranges.Damage(3 * SIZE, 4 * SIZE, CRC, Fault.BODY_CRC, SIZE, crc, "record"),
+        ranges.Damage(4 * SIZE, 5 * SIZE, BAD, Fault.BAD_MAGIC, SIZE, 5, "record"),
     ]
     assert about.count == 4
     assert list(about.of_stride(rows, np.zeros(4, np.uint8), np.zeros(4, np.int64), None)) == []
 
 
 # --- Ranges counted by cause: those behind which a live record stands, and those of the log's tail.
-RANGE_BAD = (DamageKind.DAMAGED, Fault.BAD_MAGIC)
-RANGE_OLD = (DamageKind.STALE, Fault.NONE)
-RANGE_CRC = (DamageKind.CONTENT, Fault.BODY_CRC)
+RANGE_BAD = (ranges.DamageKind.DAMAGED, Fault.BAD_MAGIC)
+RANGE_OLD = (ranges.DamageKind.STALE, Fault.NONE)
+RANGE_CRC = (ranges.DamageKind.CONTENT, Fault.BODY_CRC)
 
 
-def damage(at: int, end: int, cause: tuple[DamageKind, Fault]) -> Damage:
-    return Damage(at, end, *cause, end - at, None, "record")
+def damage(at: int, end: int, cause: tuple[ranges.DamageKind, Fault]) -> ranges.Damage:
+    return ranges.Damage(at, end, *cause, end - at, None, "record")
 
 
-def rows(*ranges: Damage) -> np.ndarray:
-    return np.array([as_row(each) for each in ranges], RANGE)
+def rows(*some: ranges.Damage) -> np.ndarray:
+    return np.array([ranges.as_row(each) for each in some], ranges.RANGE)
 
 
-def counted(cause: tuple[DamageKind, Fault], tail: bool, ranges: int, length: int) -> list[object]:
-    return [cause[0].value, int(cause[1]), tail, ranges, length]
+def counted(
+    cause: tuple[ranges.DamageKind, Fault], tail: bool, some: int, length: int
+) -> list[object]:
+    return [cause[0].value, int(cause[1]), tail, some, length]
 
 
-def totals(live_end: list[int]) -> RangeTotals:
+def totals(live_end: list[int]) -> ranges.RangeTotals:
     """live_end: one item, where the last live record ends; a test may move it."""
-    return RangeTotals(lambda: live_end[0])
+    return ranges.RangeTotals(lambda: live_end[0])
 
 
 def test_ranges_are_of_the_tail_until_a_live_record_follows() -> None:

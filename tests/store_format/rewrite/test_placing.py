@@ -12,22 +12,8 @@ from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import Walk
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
+from reput.store_format.rewrite import placing
 from reput.store_format.rewrite.changes import Changes
-from reput.store_format.rewrite.placing import (
-    BEGINS,
-    EXHAUSTED,
-    Alike,
-    EarlierLog,
-    SharedRecords,
-    To,
-    copy_rows,
-    ends_in_crc,
-    interleave,
-    place,
-    prepared_offsets,
-    rewrite,
-    stamp,
-)
 from reput.store_format.rewrite.selection import RecordSelector
 from tests.converted import records
 from tests.logs import Message, build_log, encode, properties
@@ -60,7 +46,7 @@ class Joined:
         self.numbers = np.full(len(flat), -7, np.int64)
 
     def run(self, at: int = 0, begun: bool = True) -> Any:
-        return interleave(
+        return placing.interleave(
             self.times, self.sizes, self.stops, self.queues, self.messages, self.cursors,
             self.ends, self.following, at, SEGMENT, begun, self.places, self.numbers,
         )  # fmt: skip
@@ -68,19 +54,19 @@ class Joined:
 
 def test_the_earliest_comes_first_and_queues_are_numbered_on() -> None:
     joined = Joined([(5, 10, 0), (7, 10, 0), (7, 10, 0)], [(5, 10, 0), (6, 10, 0), (9, 10, 0)])
-    assert joined.run() == (EXHAUSTED, 50)
+    assert joined.run() == (placing.EXHAUSTED, 50)
     assert joined.places.tolist() == [0, 30, 40, 10, 20, -7]
     assert joined.numbers.tolist() == [0, 3, 4, 1, 2, -7]
     assert joined.cursors.tolist() == [3, 5]
     joined = Joined([(1, 10, 0)], [(2, 10, 0), (3, 10, 0)])
     joined.run()
     joined.ends[0] = joined.cursors[0] = -1  # the caller has nothing left of it
-    assert joined.run(10) == (EXHAUSTED, 30)
+    assert joined.run(10) == (placing.EXHAUSTED, 30)
     joined.ends[1] = joined.cursors[1] = -1
-    assert joined.run(30) == (EXHAUSTED, 30)
+    assert joined.run(30) == (placing.EXHAUSTED, 30)
     joined = Joined([(1, 60, 0)])
-    assert joined.run(200, begun=False) == (BEGINS, 200)
-    assert joined.run(200, begun=True) == (EXHAUSTED, 260)
+    assert joined.run(200, begun=False) == (placing.BEGINS, 200)
+    assert joined.run(200, begun=True) == (placing.EXHAUSTED, 260)
     joined = Joined([(1, 9, 1), (2, 9, 0), (3, 9, -1), (4, 9, 1)], following=(70, 5))
     joined.run()
     assert joined.numbers.tolist() == [5, 70, -1, 6]
@@ -94,15 +80,15 @@ def test_the_earliest_comes_first_and_queues_are_numbered_on() -> None:
 
 
 @pytest.mark.parametrize(("size", "why", "end"), [
-    (32, EXHAUSTED, 92),  # 8 bytes are left for a BLANK
-    (33, BEGINS, 100),
+    (32, placing.EXHAUSTED, 92),  # 8 bytes are left for a BLANK
+    (33, placing.BEGINS, 100),
 ])  # fmt: skip
 def test_a_record_that_leaves_no_room_for_a_blank_begins_a_segment(size, why, end) -> None:
     joined = Joined([(1, 60, 0), (2, size, 0)])
     assert joined.run() == (why, end)
-    if why == BEGINS:
+    if why == placing.BEGINS:
         assert joined.cursors.tolist() == [1]
-        assert joined.run(end) == (EXHAUSTED, end + size)
+        assert joined.run(end) == (placing.EXHAUSTED, end + size)
         assert joined.places.tolist() == [0, 100]
 
 
@@ -116,7 +102,7 @@ def test_a_record_that_leaves_no_room_for_a_blank_begins_a_segment(size, why, en
 ])  # fmt: skip
 def test_records_in_segments_of_100_bytes(sizes, at, places, begins, end) -> None:
     found, first = np.full(len(sizes), -1), np.full(len(sizes), -1)
-    stop, count = place(np.array(sizes, np.uint32), at, 100, found, first)
+    stop, count = placing.place(np.array(sizes, np.uint32), at, 100, found, first)
     assert (found.tolist(), first[:count].tolist(), stop) == (places, begins, end)
 
 
@@ -124,12 +110,12 @@ def test_places_are_longs_and_links_to_prepared_messages_are_read_and_counted() 
     segment, at = 1 << 30, 5 << 40
     found, first = np.zeros(2, np.int64), np.zeros(2, np.int64)
     sizes = np.array([segment - 8, 4], np.uint32)
-    assert place(sizes, at, segment, found, first) == (at + segment + 4, 2)
+    assert placing.place(sizes, at, segment, found, first) == (at + segment + 4, 2)
     assert found.tolist() == [at, at + segment]
     for link, count in ((0, 0), (55, 1), (-1, 1)):
         window, rows = walked(replace(PLAIN, prepared_transaction_offset=link))
         found = np.full(1, -7, np.int64)
-        assert prepared_offsets(window, rows, found) == count
+        assert placing.prepared_offsets(window, rows, found) == count
         assert found.tolist() == [link]
 
 
@@ -175,9 +161,9 @@ def test_a_record_written_anew_is_as_if_it_had_been_sent_so(changes, fields, sea
     )
     out = np.zeros(len(wanted) + 10, np.uint8)
     host = np.frombuffer(changes.store_host, np.uint8)
-    rewrite(
-        window, rows, selection, To(numbers(5000), numbers(3), numbers(88), numbers(), numbers()),
-        Alike(selector.decided, selector.names, host, True, 0), out, 4990,
+    placing.rewrite(
+        window, rows, selection, placing.To(numbers(5000), numbers(3), numbers(88), numbers(), numbers()),
+        placing.Alike(selector.decided, selector.names, host, True, 0), out, 4990,
     )  # fmt: skip
     assert out.tobytes() == bytes(10) + wanted
 
@@ -188,8 +174,10 @@ def test_a_copied_record_gets_its_place_and_a_new_seal(sealed: bool, prepared: i
     message = replace(PLAIN, crc_property=sealed)
     window, rows = walked(message, 300)
     out = np.zeros(10 + len(window), np.uint8)
-    copy_rows(window, rows, numbers(5000), out, 4990)
-    stamp(out, 4990, rows, numbers(5000), numbers() if prepared is None else numbers(prepared))
+    placing.copy_rows(window, rows, numbers(5000), out, 4990)
+    placing.stamp(
+        out, 4990, rows, numbers(5000), numbers() if prepared is None else numbers(prepared)
+    )
     link = 55 if prepared is None else prepared
     wanted = encode(replace(message, prepared_transaction_offset=link), 5000)
     assert out.tobytes() == bytes(10) + wanted
@@ -205,7 +193,7 @@ def test_a_copied_record_gets_its_place_and_a_new_seal(sealed: bool, prepared: i
 ])  # fmt: skip
 def test_a_seal_is_known_by_its_place_and_name(text: bytes, sealed: bool) -> None:
     buf = np.frombuffer(b"_" * 30 + text, np.uint8)
-    assert ends_in_crc(buf, 30, len(buf)) == sealed
+    assert placing.ends_in_crc(buf, 30, len(buf)) == sealed
 
 
 # --- Which records an earlier log has too: the same bytes at the same place, before its log's
@@ -223,9 +211,11 @@ def log_of(messages: list[Message]) -> tuple[MemoryStorage, tuple[Segment, ...]]
     )
 
 
-def marks(messages: list[Message], earlier: EarlierLog, window: int = 1 << 16) -> list[bool]:
+def marks(
+    messages: list[Message], earlier: placing.EarlierLog, window: int = 1 << 16
+) -> list[bool]:
     storage, segments = log_of(messages)
-    shared, found = SharedRecords((earlier,)), []
+    shared, found = placing.SharedRecords((earlier,)), []
     for segment in segments:
         reader = storage.open(segment.path)
         walk = Walk(
@@ -242,7 +232,7 @@ def marks(messages: list[Message], earlier: EarlierLog, window: int = 1 << 16) -
 def test_each_record_that_is_there_too_is_marked(window: int) -> None:
     other = [*MESSAGES[:12], Message("T", 0, 12, b"y" * 480), *MESSAGES[13:]]
     storage, segments = log_of(other)
-    found = marks(MESSAGES, EarlierLog(storage, segments, 1 << 40), window)
+    found = marks(MESSAGES, placing.EarlierLog(storage, segments, 1 << 40), window)
     assert found == [n != 12 for n in range(20)]
 
 
@@ -250,10 +240,10 @@ def test_behind_the_end_of_the_earlier_log_and_before_its_beginning_nothing_coun
     storage, segments = log_of(MESSAGES)
     place, record = records(build_log(MESSAGES, SEGMENT_SHARED))[4]
     for end, count in ((place + len(record), 5), (place + len(record) - 1, 4), (0, 0)):
-        found = marks(MESSAGES, EarlierLog(storage, segments, end))
+        found = marks(MESSAGES, placing.EarlierLog(storage, segments, end))
         assert found == [n < count for n in range(20)]
     assert len(segments) > 2
-    found = marks(MESSAGES, EarlierLog(storage, segments[1:], 1 << 40))
+    found = marks(MESSAGES, placing.EarlierLog(storage, segments[1:], 1 << 40))
     assert sum(found) < 20
     assert found == sorted(found)
     assert found[-1]

@@ -19,13 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from reput.store_format import layouts
 from reput.store_format.derived.queue_files import decode_entries, is_used, layout_of
-from reput.store_format.layouts import (
-    INDEX_ENTRY,
-    INDEX_HEADER,
-    INDEX_HEADER_BYTES,
-    INDEX_SLOT_BYTES,
-)
 from tests import golden_stores
 from tests.quiet.said import run_check, run_verify
 from tests.seeds import seeds
@@ -76,23 +71,23 @@ def queue_places(raw: bytes, batch: bool, start: int) -> Iterator[Place]:
 
 
 def index_places(raw: bytes, slots: int, start: int) -> Iterator[Place]:
-    header = np.frombuffer(raw, INDEX_HEADER, 1)[0]
-    fields: Any = INDEX_HEADER.fields
+    header = np.frombuffer(raw, layouts.INDEX_HEADER, 1)[0]
+    fields: Any = layouts.INDEX_HEADER.fields
     for name, (kind, at, *_) in fields.items():
         # one more at endPhyOffset, its last byte, is a writer's mark (writer/index_folder)
         yield Place(f"header {name}", at, kind.itemsize - (name == "endPhyOffset"))
     for slot in range(slots):
-        at = INDEX_HEADER_BYTES + slot * INDEX_SLOT_BYTES
-        yield Place(f"slot {slot}", at, INDEX_SLOT_BYTES)
-    base = INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
+        at = layouts.INDEX_HEADER_BYTES + slot * layouts.INDEX_SLOT_BYTES
+        yield Place(f"slot {slot}", at, layouts.INDEX_SLOT_BYTES)
+    base = layouts.INDEX_HEADER_BYTES + slots * layouts.INDEX_SLOT_BYTES
     count = int(header["indexCount"])
-    entries = np.frombuffer(raw, INDEX_ENTRY, count, base)
+    entries = np.frombuffer(raw, layouts.INDEX_ENTRY, count, base)
     live = 1 + np.flatnonzero(entries["physicalOffset"][1:] >= start)
     numbers = live.tolist()
     if start and numbers[:1] == [1]:  # nobody knows the time against which it was measured
-        yield from _fields(INDEX_ENTRY, [1], base, without=("timeDiff",))
+        yield from _fields(layouts.INDEX_ENTRY, [1], base, without=("timeDiff",))
         numbers = numbers[1:]
-    yield from _fields(INDEX_ENTRY, numbers, base)
+    yield from _fields(layouts.INDEX_ENTRY, numbers, base)
 
 
 def _fields(layout: np.dtype[Any], numbers: list[int], base: int,

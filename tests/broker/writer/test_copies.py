@@ -7,16 +7,6 @@ import numpy as np
 import pytest
 
 from reput.broker.writer import copies, recovery
-from reput.broker.writer.copies import (
-    Copied,
-    CopyChoice,
-    SourceSegment,
-    copy_messages,
-    properties_of,
-    put_again,
-    stored_at,
-    text_of,
-)
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.dispatch.scan import scan_rules
@@ -37,7 +27,7 @@ from tests.broker.writer.stores import RULES, Clock, as_message, open_writer, st
 from tests.logs.encoder import Message, build_log, encode, properties
 
 SEGMENT = 512
-ALL = CopyChoice()
+ALL = copies.CopyChoice()
 START = 1_700_000_000_000
 HOST = bytes((10, 1, 2, 3, 0, 0, 0x2A, 0x9F))
 MADE = [Message("TU"[n % 2], 3, 40 + n, b"body %d" % n, properties(("KEYS", f"k{n}")),
@@ -45,22 +35,22 @@ MADE = [Message("TU"[n % 2], 3, 40 + n, b"body %d" % n, properties(("KEYS", f"k{
                 reconsume_times=2) for n in range(8)]  # fmt: skip
 
 
-def source(segments: dict[int, bytes]) -> list[SourceSegment]:
-    def reading(start: int, raw: bytes) -> SourceSegment:
+def source(segments: dict[int, bytes]) -> list[copies.SourceSegment]:
+    def reading(start: int, raw: bytes) -> copies.SourceSegment:
         whole = np.frombuffer(raw, np.uint8)
 
         def read(at: int, buffer: np.ndarray) -> None:
             buffer[:] = whole[at - start : at - start + len(buffer)]
 
-        return SourceSegment(start, start + len(raw), read)
+        return copies.SourceSegment(start, start + len(raw), read)
 
     return [reading(*each) for each in segments.items()]
 
 
-def copied(root: Path, segments: dict[int, bytes], wanted: CopyChoice = ALL, skip: int = 0,
-           **named: Any) -> tuple[Copied, list[Record]]:  # fmt: skip
+def copied(root: Path, segments: dict[int, bytes], wanted: copies.CopyChoice = ALL, skip: int = 0,
+           **named: Any) -> tuple[copies.Copied, list[Record]]:  # fmt: skip
     with open_writer(root, **named) as writer:
-        found = copy_messages(writer, source(segments), RULES, wanted, skip)
+        found = copies.copy_messages(writer, source(segments), RULES, wanted, skip)
     return found, list(stored_records(root / "commitlog"))
 
 
@@ -78,10 +68,10 @@ def test_what_belongs_to_a_message_stays_and_its_place_is_new(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("wanted", "skip", "numbers"), [
-    (CopyChoice("T"), 0, [0, 2, 4, 6]), (CopyChoice("None"), 0, []), (CopyChoice("TT"), 0, []),
-    (CopyChoice("", START + 2000, START + 4000), 0, [2, 3]),
-    (CopyChoice("U", START + 2000, START + 6000), 0, [3, 5]), (CopyChoice("U"), 3, [7]),
-    (CopyChoice("U"), 9, [])])  # fmt: skip
+    (copies.CopyChoice("T"), 0, [0, 2, 4, 6]), (copies.CopyChoice("None"), 0, []), (copies.CopyChoice("TT"), 0, []),
+    (copies.CopyChoice("", START + 2000, START + 4000), 0, [2, 3]),
+    (copies.CopyChoice("U", START + 2000, START + 6000), 0, [3, 5]), (copies.CopyChoice("U"), 3, [7]),
+    (copies.CopyChoice("U"), 9, [])])  # fmt: skip
 def test_one_topics_messages_of_a_time_are_copied(tmp_path, wanted, skip, numbers) -> None:
     """The time is from `since` on, and before `until`; what is skipped was wanted."""
     found, records = copied(tmp_path, build_log(MADE, SEGMENT), wanted, skip)
@@ -91,18 +81,18 @@ def test_one_topics_messages_of_a_time_are_copied(tmp_path, wanted, skip, number
 
 def test_a_topic_whose_name_goes_on_is_another_and_why_there_is_none_is_said(tmp_path) -> None:
     made = [Message(topic, body=b"b", flag=n) for n, topic in enumerate(("T", "TU", "UT", "T"))]
-    _, records = copied(tmp_path, build_log(made, SEGMENT), CopyChoice("T"))
+    _, records = copied(tmp_path, build_log(made, SEGMENT), copies.CopyChoice("T"))
     assert [record.flag for record in records] == [0, 3]
     (tmp_path := tmp_path / "later").mkdir()
     files = disk(tmp_path / "store")
     with open_writer(tmp_path / "store") as writer:
         writer.append(RecordsMessage("T", b"one", properties=b""))
     with opened(files) as store:
-        assert stored_at(store.log, 0).body == b"one"
+        assert copies.stored_at(store.log, 0).body == b"one"
         with pytest.raises(NoRecord):
-            stored_at(store.log, 1)
+            copies.stored_at(store.log, 1)
         with pytest.raises(NotInLog):
-            stored_at(store.log, 1 << 40)
+            copies.stored_at(store.log, 1 << 40)
 
 
 def test_the_copy_ends_at_the_sources_first_fault_and_each_append_is_told_of(tmp_path) -> None:
@@ -111,13 +101,13 @@ def test_the_copy_ends_at_the_sources_first_fault_and_each_append_is_told_of(tmp
     broken = bytearray(segments[0])
     broken[size + 90] ^= 1  # in the second body
     found, records = copied(tmp_path, {**segments, 0: bytes(broken)})
-    assert found == Copied(1, 1, Fault.BODY_CRC, size)
+    assert found == copies.Copied(1, 1, Fault.BODY_CRC, size)
     assert [record.flag for record in records] == [0]
-    assert copied(tmp_path / "none", {})[0] == Copied(0, 0, Fault.NONE, 0)
+    assert copied(tmp_path / "none", {})[0] == copies.Copied(0, 0, Fault.NONE, 0)
     (tmp_path := tmp_path / "1").mkdir()
     told: list[int] = []
     with open_writer(tmp_path) as writer:
-        copy_messages(writer, source(build_log(MADE, SEGMENT)), RULES, CopyChoice("T"), 1,
+        copies.copy_messages(writer, source(build_log(MADE, SEGMENT)), RULES, copies.CopyChoice("T"), 1,
                       told.append)  # fmt: skip
     assert told == [1, 1, 1]
 
@@ -148,7 +138,7 @@ def test_a_topic_that_no_producer_may_name_is_copied(tmp_path: Path, topic: str)
 def test_what_no_folder_can_be_named_by_is_not(tmp_path, made, kind: type[Refused]) -> None:
     with open_writer(tmp_path, release="4.9.7", enableMultiDispatch="true") as writer:
         with pytest.raises(kind):
-            copy_messages(writer, source(build_log([made], SEGMENT)), RULES, ALL)
+            copies.copy_messages(writer, source(build_log([made], SEGMENT)), RULES, ALL)
         assert writer.log.end == 0
 
 
@@ -184,7 +174,7 @@ def test_flags_are_the_messages_own_and_hosts_and_type_are_as_they_are_now(
 ) -> None:
     with open_writer(tmp_path) as writer:
         given = record(sys_flag=sys_flag, born_host=born, store_host=store)
-        put_again(writer, given, "Real", 2, b"C\x01d\x02", SYS_TRANSACTION_COMMIT, 77)
+        copies.put_again(writer, given, "Real", 2, b"C\x01d\x02", SYS_TRANSACTION_COMMIT, 77)
         now = writer.clock()
     (made,) = stored_records(tmp_path / "commitlog")
     assert (made.topic, made.queue_id, made.queue_offset, made.physical_offset) == ("Real", 2, 0, 0)
@@ -198,8 +188,8 @@ def test_flags_are_the_messages_own_and_hosts_and_type_are_as_they_are_now(
 def test_a_crc_is_left_out_where_the_append_makes_it_anew(tmp_path, adds, names: list[str]) -> None:
     with open_writer(tmp_path, enabledAppendPropCRC=adds) as writer:
         given = record(properties=b"A\x01b\x02__CRC32#\x010123456789\x02")
-        assert list(properties_of(writer, given)) == names
-        assert text_of(writer, {"A": "b"}) == b"A\x01b\x02"
+        assert list(copies.properties_of(writer, given)) == names
+        assert copies.text_of(writer, {"A": "b"}) == b"A\x01b\x02"
 
 
 # --- Records longer than a window: recovery and copying hold no more than that of them.
@@ -280,8 +270,8 @@ def test_long_messages_are_copied_whole(topic: str, many: int, tmp_path: Path) -
         buffer[:] = raw[at : at + len(buffer)]
 
     writer = open_writer(tmp_path, mappedFileSizeCommitLog=SEGMENT_long)
-    source = [SourceSegment(0, SEGMENT_long, read)]
-    copied = copy_messages(writer, source, RecordRules(True, True), CopyChoice(topic))
+    source = [copies.SourceSegment(0, SEGMENT_long, read)]
+    copied = copies.copy_messages(writer, source, RecordRules(True, True), copies.CopyChoice(topic))
     writer.close()
     assert (copied.seen, copied.copied, copied.fault) == (6, many, Fault.ZEROS)
     kept = [(m.topic, m.body) for m in LOG if topic in ("", m.topic)]

@@ -12,14 +12,7 @@ from typing import Any
 import pytest
 import rocksdict
 
-from reput.jobs.in_place.install import (
-    Target,
-    finish_first,
-    finish_killed,
-    foreign_installs,
-    local_path,
-    locked,
-)
+from reput.jobs.in_place import install
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.rebuild import rebuild
 from reput.store_format.discover.config import config_table
@@ -153,35 +146,35 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_a_set_is_installed_into_a_local_folder_that_can_be_exchanged(store: Path) -> None:
-    assert local_path(f"file://{store}/") == str(store)
+    assert install.local_path(f"file://{store}/") == str(store)
     for url in ("s3://bucket/store", "dbfs:/store", "compacted:/store"):
         with pytest.raises(StoreError, match="from a local folder into a local store"):
-            local_path(url)
+            install.local_path(url)
     (store.parent / "link").symlink_to(store)
     (store.parent / "file").touch()
     for path, why in ((store.parent / "link", "is a link"), (store.parent / "file", "not a folder"),
                       (Path("/proc"), "a file system is mounted")):  # fmt: skip
         with pytest.raises(StoreError, match=why):
-            Target(str(path))
+            install.Target(str(path))
     with pytest.raises(FileNotFoundError):
-        Target(f"{store}/none")
-    target = Target(str(store))
+        install.Target(f"{store}/none")
+    target = install.Target(str(store))
     assert (target.path, target.name) == (str(store), "store")
 
 
 def test_the_lock_is_held_meanwhile_and_a_dry_run_makes_none(store: Path) -> None:
-    assert finish_killed(str(store)) == []
-    assert finish_killed(f"{store}/none") == []
-    assert foreign_installs(str(store)) == []
-    target = Target(str(store))
-    assert finish_first(target, dry_run=False) == ([], [])
-    with locked(target, dry_run=True):
+    assert install.finish_killed(str(store)) == []
+    assert install.finish_killed(f"{store}/none") == []
+    assert install.foreign_installs(str(store)) == []
+    target = install.Target(str(store))
+    assert install.finish_first(target, dry_run=False) == ([], [])
+    with install.locked(target, dry_run=True):
         assert list(store.iterdir()) == []
-    with locked(target, dry_run=False):
+    with install.locked(target, dry_run=False):
         assert lock_holder(f"{store}/lock") == os.getpid()
     assert lock_holder(f"{store}/lock") is None
     (store / "abort").touch()
-    done, (warning,) = finish_first(target, dry_run=True)
+    done, (warning,) = install.finish_first(target, dry_run=True)
     assert done == []
     assert warning.startswith(f"{store}/abort is there: the store was not stopped cleanly")
 
@@ -191,7 +184,10 @@ def test_a_store_is_refused_while_one_of_its_databases_is_open(store: Path) -> N
         (store / folder).mkdir(parents=True)
         with closing(SimpleNamespace(close=DiskFiles(str(store)).lock(f"{folder}/LOCK"))):
             why = "has the RocksDB open; end it first"
-            with pytest.raises(StoreInUse, match=why), locked(Target(str(store)), True):
+            with (
+                pytest.raises(StoreInUse, match=why),
+                install.locked(install.Target(str(store)), True),
+            ):
                 pytest.fail("it is in use")
-        with locked(Target(str(store)), True):
+        with install.locked(install.Target(str(store)), True):
             pass

@@ -15,12 +15,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.wire.peers import (
-    FLUSH_SLAVE_TIMEOUT,
-    PUT_OK,
-    SLAVE_NOT_AVAILABLE,
-    SlaveConnection,
-)
+from reput.broker.wire import peers
 from reput.broker.wire.remoting import Command
 from reput.broker.wire.remoting import frame as remoting_frame
 from reput.broker.wire.replication import encode_header, encode_report
@@ -34,20 +29,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.files.local import LocalStorage
 from reput.store_format.message.message import Message
 from tests.broker.writer.stores import TINY, Clock, open_writer
-from tests.jobs.replicating.stores import (
-    SETTINGS,
-    Killed,
-    Kills,
-    check_prefix,
-    clear,
-    derived,
-    killing,
-    log_of,
-    make_store,
-    put_end,
-    record_starts,
-    run,
-)
+from tests.jobs.replicating import stores
 from tests.jobs.replicating.switch_master import SwitchConnection
 from tests.processes import until
 from tests.trees import flip
@@ -63,18 +45,18 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    return make_store(tmp_path / "source")
+    return stores.make_store(tmp_path / "source")
 
 
 def store_log(source: Path) -> StoreLog:
-    return StoreLog(StoreAt(LocalStorage(), str(source), "5.3.3", SETTINGS))
+    return StoreLog(StoreAt(LocalStorage(), str(source), "5.3.3", stores.SETTINGS))
 
 
 @contextmanager
 def master(
     source: Path, batch: int = 700, controller: bool = False, **more: Any
 ) -> Iterator[HaMaster]:
-    begin = partial(SwitchConnection if controller else SlaveConnection, batch=batch)
+    begin = partial(SwitchConnection if controller else peers.SlaveConnection, batch=batch)
     with HaMaster(store_log(source), ("127.0.0.1", 0), begin=begin, **more) as running:
         yield running
 
@@ -82,7 +64,7 @@ def master(
 def copy(port: int, target: Path, end: int | None = None, **options: object) -> Replicated:
     options.setdefault("from_offset", 0)
     return replicate_from(
-        f"127.0.0.1:{port}", str(target), broker="", rocketmq="5.3.3", settings=SETTINGS,
+        f"127.0.0.1:{port}", str(target), broker="", rocketmq="5.3.3", settings=stores.SETTINGS,
         to_offset=end, **options,  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -93,16 +75,16 @@ def test_the_same_bytes_and_derived_files(tmp_path: Path, controller: bool) -> N
     source, target, other = (tmp_path / name for name in ("source", "replica", "other"))
     records = 0
     for count in (1, 14, 40):
-        make_store(source, count)
-        end = record_starts(log_of(source))[1]
+        stores.make_store(source, count)
+        end = stores.record_starts(stores.log_of(source))[1]
         with master(source, controller=controller) as running:
             about = copy(running.address[1], target, end, controller=controller)
         records += about.records
-        assert check_prefix(source, target) == about.end == end
+        assert stores.check_prefix(source, target) == about.end == end
     assert records == 40
-    assert log_of(target) == log_of(source)
-    run(source, other)
-    found, wanted = derived(target), derived(other)
+    assert stores.log_of(target) == stores.log_of(source)
+    stores.run(source, other)
+    found, wanted = stores.derived(target), stores.derived(other)
     assert found | {"index": 0} == wanted | {"index": 0}
 
 
@@ -121,26 +103,26 @@ def many_files(count: int) -> Iterator[None]:
 
 
 def test_descriptors_beyond_those_of_select(source: Path, tmp_path: Path) -> None:
-    end = record_starts(log_of(source))[1]
+    end = stores.record_starts(stores.log_of(source))[1]
     with many_files(1100), master(source) as running:
         copy(running.address[1], tmp_path / "replica", end)
-    assert log_of(tmp_path / "replica") == log_of(source)
+    assert stores.log_of(tmp_path / "replica") == stores.log_of(source)
 
 
 def test_a_log_that_does_not_begin_at_0(source: Path, tmp_path: Path) -> None:
     (source / f"commitlog/{0:020d}").unlink()
-    end = record_starts(log_of(source))[1]
+    end = stores.record_starts(stores.log_of(source))[1]
     with master(source) as running:
         copy(running.address[1], tmp_path / "replica", end, from_offset=2048)
         with pytest.raises(StoreError, match="nobody tells"):
             copy(running.address[1], tmp_path / "other", end, from_offset=None)
-    assert log_of(tmp_path / "replica") == log_of(source)
+    assert stores.log_of(tmp_path / "replica") == stores.log_of(source)
 
 
 def test_nothing_is_reported_before_what_was_asked_for_came(source: Path, tmp_path: Path) -> None:
     """A master begins at the last of the reports that it finds."""
     target, heard = tmp_path / "replica", []
-    run(source, target, to_offset=3000)
+    stores.run(source, target, to_offset=3000)
 
     def talk(connected: socket.socket) -> None:
         connected.settimeout(0.3)
@@ -156,10 +138,10 @@ def test_nothing_is_reported_before_what_was_asked_for_came(source: Path, tmp_pa
 
 def test_another_log_is_refused(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "replica"
-    run(source, target, to_offset=3000)
+    stores.run(source, target, to_offset=3000)
     path = target / f"commitlog/{2048:020d}"
     raw = bytearray(path.read_bytes())
-    starts, _ = record_starts(log_of(target))
+    starts, _ = stores.record_starts(stores.log_of(target))
     raw[starts[-1] - 2048 + 60] ^= 1
     path.write_bytes(raw)
     with master(source) as running, pytest.raises(ReplicaDiffers, match="not the master's"):
@@ -174,16 +156,16 @@ def test_a_replica_with_what_its_new_master_has_not_is_refused(
     or none yet. The broker says where its log ends, and nothing new is to come.
     """
     target = tmp_path / "replica"
-    starts, end = record_starts(log_of(source))
-    run(source, target, derive=False)
+    starts, end = stores.record_starts(stores.log_of(source))
+    stores.run(source, target, derive=False)
     if same_end:
         path = source / f"commitlog/{starts[-1] - starts[-1] % 2048:020d}"
         flip(path, starts[-1] % 2048 + 40)  # of bornTimestamp: no CRC covers it
     else:
-        put_end(source, starts[-1])
+        stores.put_end(source, starts[-1])
     info = {"commitLogMinOffset": "0", "brokerVersionDesc": "V5_3_3"}
     info["commitLogMaxOffset"] = str(end if same_end else starts[-1])
-    with master(source) as running, broker(info, SETTINGS) as port:
+    with master(source) as running, broker(info, stores.SETTINGS) as port:
         words = f"127.0.0.1:{running.address[1]}", str(target)
         says = "not the master's" if same_end else f"the master's log ends at {starts[-1]}"
         with pytest.raises(ReplicaDiffers, match=says):
@@ -192,7 +174,7 @@ def test_a_replica_with_what_its_new_master_has_not_is_refused(
 
 def test_the_master_is_killed_again_and_again(tmp_path: Path) -> None:
     """Thirty times in the middle of whatever it sends: the slave connects again and goes on."""
-    source = make_store(tmp_path / "source", 150)
+    source = stores.make_store(tmp_path / "source", 150)
     target, log = tmp_path / "replica", store_log(source)
     end = log.now().end
     port, ready = 0, threading.Event()
@@ -200,7 +182,7 @@ def test_the_master_is_killed_again_and_again(tmp_path: Path) -> None:
 
     def flicker() -> None:
         nonlocal port
-        rest = b"".join(data for _, data in sorted(log_of(source).items()))
+        rest = b"".join(data for _, data in sorted(stores.log_of(source).items()))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
             ready.set()
@@ -219,7 +201,7 @@ def test_the_master_is_killed_again_and_again(tmp_path: Path) -> None:
                     while peer.recv(100):  # else what was sent may be lost with a reset
                         pass
                 peer.close()
-                ends.append(check_prefix(source, target))
+                ends.append(stores.check_prefix(source, target))
 
     thread = threading.Thread(target=flicker, daemon=True)
     thread.start()
@@ -235,25 +217,25 @@ def test_the_master_is_killed_again_and_again(tmp_path: Path) -> None:
     with master(source) as running:
         about = copy(running.address[1], target, end)
     assert about.end == end
-    assert log_of(target) == log_of(source)
+    assert stores.log_of(target) == stores.log_of(source)
 
 
 @pytest.mark.parametrize("step", [31, pytest.param(5, marks=pytest.mark.long)])
 def test_the_slave_is_killed_at_many_operations(step: int, source: Path, tmp_path: Path) -> None:
-    target, end = tmp_path / "replica", record_starts(log_of(source))[1]
+    target, end = tmp_path / "replica", stores.record_starts(stores.log_of(source))[1]
     with master(source) as running:
         for at in range(2, 1000, step):
-            clear(target)
+            stores.clear(target)
             killed = False
-            with killing(Kills(at)):
+            with stores.killing(stores.Kills(at)):
                 try:
                     copy(running.address[1], target, end)
-                except Killed:
+                except stores.Killed:
                     killed = True
             if target.exists():
-                check_prefix(source, target)
+                stores.check_prefix(source, target)
             copy(running.address[1], target, end)
-            assert log_of(target) == log_of(source), at
+            assert stores.log_of(target) == stores.log_of(source), at
             if not killed:
                 assert at > 60
                 return
@@ -298,25 +280,27 @@ def test_a_master_that_is_none(tmp_path: Path, frame: bytes, said: str) -> None:
         patch.setattr(replica_wire, "_TRIES", 2)
         with pytest.raises(StoreError, match=said):
             copy(port, target, 4000)
-    starts, end = record_starts(log_of(target))
+    starts, end = stores.record_starts(stores.log_of(target))
     assert (starts, end) == ([], 0)
 
 
 def test_a_frame_over_the_ends_of_segments(source: Path, tmp_path: Path) -> None:
     """No RocketMQ sends one; it is the same log."""
-    raw = b"".join(data for _, data in sorted(log_of(source).items()))
-    end = record_starts(log_of(source))[1]
+    raw = b"".join(data for _, data in sorted(stores.log_of(source).items()))
+    end = stores.record_starts(stores.log_of(source))[1]
     frame = encode_header(1, end - 1) + raw[1:end]
     with peer(lambda other: (other.sendall(frame), other.recv(100))) as port:  # type: ignore[arg-type, return-value]
         copy(port, tmp_path / "replica", end, derive=False)
-    assert log_of(tmp_path / "replica") == log_of(source)
+    assert stores.log_of(tmp_path / "replica") == stores.log_of(source)
 
 
 def command(port: int, target: Path, capsys, *more: str) -> tuple[int, str]:
     """Exit code and errors of a replication from a peer, as a command."""
     words = ["replicate", "--master", f"127.0.0.1:{port}", str(target), "--broker", ""]
     words += ["--from-offset", "0", "--rocketmq", "5.3.3", *more]
-    words += [word for name, size in SETTINGS.items() for word in ("--set", f"{name}={size}")]
+    words += [
+        word for name, size in stores.SETTINGS.items() for word in ("--set", f"{name}={size}")
+    ]
     return cli.main(words), capsys.readouterr().err
 
 
@@ -378,7 +362,7 @@ def test_a_broker_that_says_what_cannot_be(
 ) -> None:
     """Whatever it says of itself: one line with its address, or a replica of what it sends."""
     got = {"commitLogMinOffset": "0", "commitLogMaxOffset": "4000", "brokerVersionDesc": "V5_3_3",
-            **SETTINGS, **says}  # fmt: skip
+            **stores.SETTINGS, **says}  # fmt: skip
     with master(source) as running, broker(got, got) as port:
         words = ["replicate", "--master", f"127.0.0.1:{running.address[1]}", str(tmp_path / "r")]
         words += ["--broker", f"127.0.0.1:{port}", "--follow", "--idle", "0.1"]
@@ -406,20 +390,20 @@ def test_a_master_that_is_silent(tmp_path: Path) -> None:
 
 
 def test_waiting_for_a_replica(source: Path) -> None:
-    end = record_starts(log_of(source))[1]
+    end = stores.record_starts(stores.log_of(source))[1]
     with master(source) as running:
-        assert running.wait_for(end, 0.01) == FLUSH_SLAVE_TIMEOUT
-        assert running.wait_for(end, 0.01, gap=1 << 28) == SLAVE_NOT_AVAILABLE
+        assert running.wait_for(end, 0.01) == peers.FLUSH_SLAVE_TIMEOUT
+        assert running.wait_for(end, 0.01, gap=1 << 28) == peers.SLAVE_NOT_AVAILABLE
         with socket.create_connection(running.address) as slave:
             slave.sendall(encode_report(0))
             assert until(lambda: running.acked() == [0])
-            assert running.wait_for(end, 0.01, gap=1 << 28) == FLUSH_SLAVE_TIMEOUT
-            assert running.wait_for(end, 0.01, gap=end) == SLAVE_NOT_AVAILABLE
+            assert running.wait_for(end, 0.01, gap=1 << 28) == peers.FLUSH_SLAVE_TIMEOUT
+            assert running.wait_for(end, 0.01, gap=end) == peers.SLAVE_NOT_AVAILABLE
             threading.Timer(0.05, slave.sendall, (encode_report(end),)).start()
-            assert running.wait_for(end, 60, gap=1 << 28) == PUT_OK
-            assert running.wait_for(end, 0.01, replicas=3) == FLUSH_SLAVE_TIMEOUT
+            assert running.wait_for(end, 60, gap=1 << 28) == peers.PUT_OK
+            assert running.wait_for(end, 0.01, replicas=3) == peers.FLUSH_SLAVE_TIMEOUT
         assert until(lambda: not running.acked())
-        assert running.wait_for(end, 0.01) == PUT_OK  # push2SlaveMaxOffset stays
+        assert running.wait_for(end, 0.01) == peers.PUT_OK  # push2SlaveMaxOffset stays
 
 
 def test_a_writer_waits_for_its_slaves(tmp_path: Path) -> None:
@@ -432,12 +416,12 @@ def test_a_writer_waits_for_its_slaves(tmp_path: Path) -> None:
             of_4 = running.as_sync_master("4.9.7", timeout=0.05)
             of_5 = running.as_sync_master("5.3.3", timeout=0.05, replicas=2)
             writer.replicated = of_4
-            assert writer.append(message).status == SLAVE_NOT_AVAILABLE
-            assert writer.append(replace(message, wait=False)).status == PUT_OK
+            assert writer.append(message).status == peers.SLAVE_NOT_AVAILABLE
+            assert writer.append(replace(message, wait=False)).status == peers.PUT_OK
             writer.replicated = of_5
-            assert writer.append(message).status == FLUSH_SLAVE_TIMEOUT
+            assert writer.append(message).status == peers.FLUSH_SLAVE_TIMEOUT
             writer.replicated = running.as_sync_master("5.3.3", timeout=0.05)
-            assert writer.append(message).status == PUT_OK
+            assert writer.append(message).status == peers.PUT_OK
             ended = threading.Event()
 
             def follow() -> None:
@@ -459,7 +443,7 @@ def test_a_writer_waits_for_its_slaves(tmp_path: Path) -> None:
                         "4.9.7" if waiting is of_4 else "5.3.3", timeout=60, replicas=2
                     )
                     writer.replicated = running_long
-                    assert writer.append(message).status == PUT_OK
+                    assert writer.append(message).status == peers.PUT_OK
                     assert running.acked() == [log.now().end]
             ended.set()
             slave.join(60)
@@ -471,7 +455,7 @@ def test_a_writer_waits_for_its_slaves(tmp_path: Path) -> None:
 
 
 def test_slaves_that_are_none_go_and_others_stay(source: Path, tmp_path: Path) -> None:
-    end = record_starts(log_of(source))[1]
+    end = stores.record_starts(stores.log_of(source))[1]
     said: list[str] = []
     with master(source, said=said.append) as running:
         for junk in (b"\xff" * 8, encode_report(end + 1), b"GET / HTTP/1.1\r\n\r\n"):
@@ -485,4 +469,4 @@ def test_slaves_that_are_none_go_and_others_stay(source: Path, tmp_path: Path) -
             each.close()
         assert until(lambda: not running.acked())
         copy(running.address[1], tmp_path / "replica", end, derive=False)
-    assert log_of(tmp_path / "replica") == log_of(source)
+    assert stores.log_of(tmp_path / "replica") == stores.log_of(source)

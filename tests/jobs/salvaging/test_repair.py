@@ -29,15 +29,7 @@ from tests.in_process import OUTPUT, STORE, Session, as_text, storage_of
 from tests.jobs.found import STAGING, found, job_of
 from tests.memory_storage import MemoryStorage
 from tests.seeds import some
-from tests.store_format.damage.generator import (
-    KINDS,
-    Hurt,
-    flips,
-    generate,
-    judge,
-    queues_of,
-    salvaged,
-)
+from tests.store_format.damage import generator
 
 SEGMENT = 10_000
 RECORD = 92  # the 91 fixed bytes with IPv4, and a topic of one letter
@@ -298,12 +290,12 @@ def test_what_witnesses_do_not_tell_is_left_and_named_and_all_without_the_option
         assert (summary.restored, summary.fillers) == ([], 1)
 
 
-def kept(hurt: Hurt, restore: bool) -> tuple[int, int]:
+def kept(hurt: generator.Hurt, restore: bool) -> tuple[int, int]:
     """(untouched messages that repair displaces, positions for which it found no room)."""
     summary, storage = restored(hurt.log, restore)
     start = f"{OUTPUT}/"
     files = {p.removeprefix(start): r for p, r in storage.files.items() if p.startswith(start)}
-    return judge(hurt, queues_of(files), []).displaced, len(summary.not_filled)
+    return generator.judge(hurt, generator.queues_of(files), []).displaced, len(summary.not_filled)
 
 
 @pytest.mark.parametrize("restore", [False, True], ids=["filled", "restored"])
@@ -312,7 +304,7 @@ def test_flips_everywhere_displace_nothing_in_the_copy(seed: int, restore: bool)
     """Two hundred in a log of 1,200 messages: most of its gaps overlap, and there is just room. In
     the second log they make up a queue, of a record whose body is damaged too.
     """
-    assert kept(generate("200 flips", seed, crc=True), restore) == (0, 0)
+    assert kept(generator.generate("200 flips", seed, crc=True), restore) == (0, 0)
 
 
 def test_a_short_file_or_another_name_of_a_segment_displaces_nothing() -> None:
@@ -320,8 +312,8 @@ def test_a_short_file_or_another_name_of_a_segment_displaces_nothing() -> None:
     began within it, and the copy was refused as damaged.) The names of two segments differ in one
     bit, as the first 1 GiB and the second do: that is no flipped bit of a record's place.
     """
-    assert kept(generate("a halved segment", 1, crc=False), restore=False) == (0, 0)
-    hurt = generate("swapped segments", 2, crc=False)
+    assert kept(generator.generate("a halved segment", 1, crc=False), restore=False) == (0, 0)
+    hurt = generator.generate("swapped segments", 2, crc=False)
     summary, _ = restored(hurt.log, restore=True)
     assert [each for each in summary.restored if each["field"] == "physicalOffset"] == []
     assert kept(hurt, restore=True) == (0, 0)
@@ -338,10 +330,10 @@ DENSE = {8: 0, 32: 0, 57: 0, 78: 0, 87: 1, 101: 2, 114: 0, 144: 0, 146: 0}
 @pytest.mark.parametrize("seed", DENSE)
 def test_dense_flips_displace_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """No room for a lost position is shown by name; those behind it stay where they are."""
-    monkeypatch.setitem(KINDS, "few", lambda hurt: flips(hurt, 67))
-    hurt = generate("few", seed, crc=False, count=400)
-    found = salvaged(hurt, derived=False)
-    judged = judge(hurt, queues_of(found.files), [])
+    monkeypatch.setitem(generator.KINDS, "few", lambda hurt: generator.flips(hurt, 67))
+    hurt = generator.generate("few", seed, crc=False, count=400)
+    found = generator.salvaged(hurt, derived=False)
+    judged = generator.judge(hurt, generator.queues_of(found.files), [])
     assert (judged.displaced, judged.fabricated) == (0, 0)
     assert kept(hurt, restore=False) == (0, DENSE[seed])
 
@@ -350,7 +342,7 @@ def test_dense_flips_displace_nothing(seed: int, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.explore
 @pytest.mark.parametrize("restore", [False, True], ids=["filled", "restored"])
 @pytest.mark.parametrize("crc", [False, True], ids=["bare", "crc"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", generator.KINDS)
 def test_the_copy_displaces_nothing(kind: str, crc: bool, restore: bool) -> None:
     for seed in some(range(1)):
-        assert kept(generate(kind, seed, crc), restore) == (0, 0), seed
+        assert kept(generator.generate(kind, seed, crc), restore) == (0, 0), seed

@@ -147,7 +147,8 @@ def test_every_change_of_a_profile_is_on_some_page() -> None:
     releases = [release.removesuffix("-incubating") for release in profiles.RELEASES]
     named = {
         release for page in (*PAGES, "remoting")
-        for release in re.findall(r"^\| (\d+\.\d+\.\d+) \|", format_pages.text_of(page), re.MULTILINE)
+        for release in re.findall(
+            r"^\| (\d+\.\d+\.\d+) \|", format_pages.text_of(page), re.MULTILINE)
     }  # fmt: skip
     for rule, values in profiles.differences():
         changed = releases[[value != values[0] for value in values].index(True)]

@@ -147,7 +147,8 @@ def another_log(source: Path, target: Path) -> None:
 REFUSED: dict[str, Callable[[Path, Path], object]] = {
     "no beginning of that log": another_log,
     "at offset 60": lambda source, target: flip(target / f"commitlog/{0:020d}", 60),
-    "log": lambda source, target: stores.put_end(source, stores.record_starts(stores.log_of(source))[0][30]),
+    "log": lambda source, target: stores.put_end(
+        source, stores.record_starts(stores.log_of(source))[0][30]),
     "reput recover": lambda source, target: (target / "abort").write_bytes(b"4711")}  # fmt: skip
 
 

@@ -50,7 +50,8 @@ def test_numbers_and_text_stay_as_they_are() -> None:
     raw = b'{"offsetTable":{"1":2,3:4, -5 :6,"a{7:8":"9:\\"{1:2}"}}'
     found = files.read_json(holding({PATH: raw}), PATH)
     assert found["offsetTable"] == {
-        "1": 2, files.integer_key(3): 4, files.integer_key("-5"): 6, "a{7:8": '9:"{1:2}'}  # fmt: skip
+        "1": 2, files.integer_key(3): 4, files.integer_key("-5"): 6,
+        "a{7:8": '9:"{1:2}'}  # fmt: skip
     assert files.pretty(found["offsetTable"], False).startswith('{\n\t"1":2,\n\t3:4,\n\t-5:6,')
     assert files.pretty({"#x": 1, "#": 2}, False) == '{\n\t"#x":1,\n\t"#":2\n}'
     # fastjson escapes nothing but what JSON has to (no BrowserCompatible).

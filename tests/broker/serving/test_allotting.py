@@ -52,8 +52,9 @@ def test_queues_and_clients_are_sorted_as_java_sorts_them_and_rooms_split_off() 
     assert ordered == [queues[2], queues[1], queues[0]]
     assert ids == ["a", emoji, last]
     assert "MACHINE_ROOM" not in allotting.strategies()
-    assert allotting.allocation(allotting.averagely, [allotting.MessageQueue("T", "b", 0)], ["x", "y"]) == {
-        "x": [allotting.MessageQueue("T", "b", 0)], "y": []}  # fmt: skip
+    queue = allotting.MessageQueue("T", "b", 0)
+    found = allotting.allocation(allotting.averagely, [queue], ["x", "y"])
+    assert found == {"x": [queue], "y": []}
     with pytest.raises(allotting.CannotAllocate):
         allotting.allocation(allotting.averagely, [], ["x"])
     for broker, room in [("r1@x", "r1"), ("r1@x@", "r1"), ("@x", ""), ("r1@", None), ("r1", None)]:

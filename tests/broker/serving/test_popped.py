@@ -169,8 +169,8 @@ def test_the_offset_goes_up_to_the_first_message_that_is_not_acknowledged(
     orders: popped.Orders,
 ) -> None:
     for position, pop_time, offset in [
-        (12, POPPED, popped.ILLEGAL), (9, POPPED, popped.ILLEGAL), (10, POPPED + 1, popped.UNCHANGED),
-        (12, 0, popped.UNCHANGED)]:  # fmt: skip
+        (12, POPPED, popped.ILLEGAL), (9, POPPED, popped.ILLEGAL),
+        (10, POPPED + 1, popped.UNCHANGED), (12, 0, popped.UNCHANGED)]:  # fmt: skip
         changes = orders.changes
         assert orders.commit(*QUEUE, position, pop_time) == offset
         assert orders.changes == changes

@@ -118,8 +118,9 @@ def test_a_master_without_epochs_or_a_log_shakes_hands_too() -> None:
 
 
 def test_the_frames_of_the_format_page() -> None:
-    made = {"report": replication.encode_report, "transfer": replication.encode_header, "hello": lambda last, _,
-            broker: replication.encode_slave_hello(bool(last), broker)}  # fmt: skip
+    made = {"report": replication.encode_report, "transfer": replication.encode_header,
+        "hello": lambda last, _, broker:
+            replication.encode_slave_hello(bool(last), broker)}  # fmt: skip
     page = Path(__file__).parents[3] / "docs/formats/replication.md"
     blocks = re.findall(r"^```frame (\w+) (.*)\n(.*)\n```$", page.read_text("utf-8"), re.MULTILINE)
     assert {kind for kind, _, _ in blocks} == set(made)

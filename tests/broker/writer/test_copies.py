@@ -68,10 +68,11 @@ def test_what_belongs_to_a_message_stays_and_its_place_is_new(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("wanted", "skip", "numbers"), [
-    (copies.CopyChoice("T"), 0, [0, 2, 4, 6]), (copies.CopyChoice("None"), 0, []), (copies.CopyChoice("TT"), 0, []),
+    (copies.CopyChoice("T"), 0, [0, 2, 4, 6]), (copies.CopyChoice("None"), 0, []),
+    (copies.CopyChoice("TT"), 0, []),
     (copies.CopyChoice("", START + 2000, START + 4000), 0, [2, 3]),
-    (copies.CopyChoice("U", START + 2000, START + 6000), 0, [3, 5]), (copies.CopyChoice("U"), 3, [7]),
-    (copies.CopyChoice("U"), 9, [])])  # fmt: skip
+    (copies.CopyChoice("U", START + 2000, START + 6000), 0, [3, 5]),
+    (copies.CopyChoice("U"), 3, [7]), (copies.CopyChoice("U"), 9, [])])  # fmt: skip
 def test_one_topics_messages_of_a_time_are_copied(tmp_path, wanted, skip, numbers) -> None:
     """The time is from `since` on, and before `until`; what is skipped was wanted."""
     found, records = copied(tmp_path, build_log(MADE, SEGMENT), wanted, skip)
@@ -107,8 +108,8 @@ def test_the_copy_ends_at_the_sources_first_fault_and_each_append_is_told_of(tmp
     (tmp_path := tmp_path / "1").mkdir()
     told: list[int] = []
     with open_writer(tmp_path) as writer:
-        copies.copy_messages(writer, source(build_log(MADE, SEGMENT)), RULES, copies.CopyChoice("T"), 1,
-                      told.append)  # fmt: skip
+        copies.copy_messages(writer, source(build_log(MADE, SEGMENT)), RULES,
+                             copies.CopyChoice("T"), 1, told.append)  # fmt: skip
     assert told == [1, 1, 1]
 
 

@@ -150,7 +150,8 @@ def test_each_message_of_one_store_alone_is_a_line_without_its_body() -> None:
     pairs.compared(files, messages=lines)
     rows = [json.loads(line) for line in lines.getvalue().splitlines()]
     assert [(row["store"], row["uniqueKey"], row["kind"]) for row in rows] == [
-        (pairs.MASTER, "B00000041", "only"), (pairs.SLAVE, "A00000041", "only"), (pairs.SLAVE, "A00000042", "only"),
+        (pairs.MASTER, "B00000041", "only"), (pairs.SLAVE, "A00000041", "only"),
+        (pairs.SLAVE, "A00000042", "only"),
     ]  # fmt: skip
     assert rows[0]["keys"] == 2
     assert b"body" not in lines.getvalue()
@@ -169,7 +170,8 @@ def test_what_only_one_has_is_what_a_plain_comparison_says(data: st.DataObject) 
     ]  # fmt: skip
     logs = [
         [*pairs.COMMON[:count], *(
-            pairs.message(count + n, sender=sender, queue_id=int(number % 2), topic=f"T{number % 3}",
+            pairs.message(count + n, sender=sender, queue_id=int(number % 2),
+                          topic=f"T{number % 3}",
                     properties=properties(("UNIQ_KEY", f"{sender}-{number}")),
                     body=bytes([number]) * (3 + length // 30))
             for n, (sender, number, length) in enumerate(tail)

@@ -98,7 +98,8 @@ def test_messages_are_counted_by_kind_and_those_of_brokers_apart() -> None:
     found = contents.Found(
         same=9,
         queues=[
-            contents.QueueOnly("T", 0, "only", messages=2), contents.QueueOnly("T", 1, "only", messages=3),
+            contents.QueueOnly("T", 0, "only", messages=2),
+            contents.QueueOnly("T", 1, "only", messages=3),
             contents.QueueOnly("SCHEDULE_TOPIC_XXXX", 4, "only", messages=10),
             contents.QueueOnly("T", 0, "again", messages=100),
         ],

@@ -40,7 +40,8 @@ def queue(topic: str, queue_id: int, messages: int) -> QueueRow:
 
 
 @pytest.mark.parametrize(("part", "make"), [
-    ("queues", store_sections.queues_section), ("queues", store_sections.groups_section), ("index", store_sections.index_section),
+    ("queues", store_sections.queues_section), ("queues", store_sections.groups_section),
+    ("index", store_sections.index_section),
     ("fates", store_sections.fates_section), ("disk", store_sections.disk_section),
 ])  # fmt: skip
 def test_a_part_that_is_not_known_says_why_and_draws_nothing(part: str, make: Any) -> None:

@@ -184,7 +184,8 @@ def test_what_a_segment_lost_between_two_places_is_read_when_asked() -> None:
 # the slow reference does the same (docs/damage.md).
 OPENINGS_TOP = 1 << 63
 FIRSTS = {"-1": -1, "-10": -10, "-11": -11, "-2^63": -OPENINGS_TOP, "2^62": 1 << 62,
-    "2^63 - 1": OPENINGS_TOP - 1, "the last": queue_ends.LAST_FIRST_OFFSET, "one more": queue_ends.LAST_FIRST_OFFSET + 1,
+    "2^63 - 1": OPENINGS_TOP - 1, "the last": queue_ends.LAST_FIRST_OFFSET,
+    "one more": queue_ends.LAST_FIRST_OFFSET + 1,
     "wraps to 4 bytes": -(-(1 << 64) // 20), "2^40": 1 << 40, "-2^40": -(1 << 40)}  # fmt: skip
 
 
@@ -294,8 +295,8 @@ def test_salvage_goes_by_what_outvotes_what_and_lives_without_room() -> None:
         ([-1, 4, 5], queue_ends.Opening(1, 3)), ([9, 4, 5], queue_ends.Opening(1, 3)),
         ([9, 4], None),  # one against one
         ([9, 0, 1], None),  # a topic made anew
-        ([OPENINGS_TOP - 1, 9, 4, 5], queue_ends.Opening(2, 2)), ([-3, -2, 1], queue_ends.Opening(2, -1)),
-        ([4, 4, 5], None)]:  # fmt: skip
+        ([OPENINGS_TOP - 1, 9, 4, 5], queue_ends.Opening(2, 2)),
+        ([-3, -2, 1], queue_ends.Opening(2, -1)), ([4, 4, 5], None)]:  # fmt: skip
         assert queue_ends.opening(offsets, True) == wanted
 
 

@@ -148,7 +148,8 @@ def due(files: dict[str, bytes], folder: str) -> list[int]:
 
 
 @pytest.mark.parametrize("asked", [
-    {}, {"to_settings": {delay_levels.SETTING: "3s"}}, {"rename": {"A": "B"}}, {"to_rocketmq": "5.4.0"},
+    {}, {"to_settings": {delay_levels.SETTING: "3s"}}, {"rename": {"A": "B"}},
+    {"to_rocketmq": "5.4.0"},
     {"to_settings": {"mappedFileSizeCommitLog": "65536"}}])  # fmt: skip
 @pytest.mark.parametrize("days", [(1, 1, 2, 2, 3), (2, 2), (1,) * 45 + (2,) * 9])
 def test_a_converted_store_keeps_the_times(days: tuple[int, ...], asked: dict[str, Any]) -> None:

@@ -168,8 +168,8 @@ def test_of_overlays_a_read_sees_what_it_covers_and_the_last_counts() -> None:
     for at, length, found in [(0, 10, b"012abc6789"), (0, 3, b"012"), (0, 4, b"012a"), (4, 1, b"b"),
         (5, 5, b"c6789"), (6, 4, b"6789"), (4, 0, b"")]:  # fmt: skip
         assert read_patches([adapters.Overlay(3, b"abc")], at, length) == found
-    assert (read_patches([adapters.Overlay(2, b"abcd"), adapters.Overlay(4, b"XY"), adapters.Overlay(9, b"")], 0,
-        10) == b"01abXY6789")  # fmt: skip
+    assert (read_patches([adapters.Overlay(2, b"abcd"), adapters.Overlay(4, b"XY"),
+                         adapters.Overlay(9, b"")], 0, 10) == b"01abXY6789")  # fmt: skip
     assert read_patches([adapters.Overlay(8, b"abcdef")], 0, 10) == b"01234567ab"
     with pytest.raises(StoreChanged):
         read_patches([adapters.Overlay(8, b"abcdef")], 0, 11)

@@ -16,8 +16,8 @@ STATE = protocol.FileState(10, 5, "tag")
 def test_a_walk_gives_folders_first_and_a_file_is_the_same_by_size_time_and_tag() -> None:
     storage = MemoryStorage({"s/a": b"", "s/b/c/d": b"", "s/b/e": b"", "other": b""})
     storage.make_folders("s/empty")
-    assert names(list(protocol.walk_lists(storage, "s"))) == [("a", True), ("b/", False), ("b/c/", False),
-        ("b/c/d", True), ("b/e", True), ("empty/", False)]  # fmt: skip
+    assert names(list(protocol.walk_lists(storage, "s"))) == [("a", True), ("b/", False),
+        ("b/c/", False), ("b/c/d", True), ("b/e", True), ("empty/", False)]  # fmt: skip
     assert list(protocol.walk_lists(storage, "s/empty")) == []
 
     class WithLink(MemoryStorage):

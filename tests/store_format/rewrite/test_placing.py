@@ -162,7 +162,8 @@ def test_a_record_written_anew_is_as_if_it_had_been_sent_so(changes, fields, sea
     out = np.zeros(len(wanted) + 10, np.uint8)
     host = np.frombuffer(changes.store_host, np.uint8)
     placing.rewrite(
-        window, rows, selection, placing.To(numbers(5000), numbers(3), numbers(88), numbers(), numbers()),
+        window, rows, selection,
+        placing.To(numbers(5000), numbers(3), numbers(88), numbers(), numbers()),
         placing.Alike(selector.decided, selector.names, host, True, 0), out, 4990,
     )  # fmt: skip
     assert out.tobytes() == bytes(10) + wanted

@@ -173,7 +173,8 @@ def _linked_table(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("damage", "said"), [
-    *((each, damaged.DAMAGES[each]) for each in (damaged.missing_table, damaged.damaged_block, damaged.other_comparator)),
+    *((each, damaged.DAMAGES[each]) for each in (
+        damaged.missing_table, damaged.damaged_block, damaged.other_comparator)),
     (_linked_table, ""),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_told_and_the_log_is_read(damage, said: str, tmp_path: Path) -> None:

@@ -95,9 +95,7 @@ def test_no_circle_of_imports_those_in_functions_counted() -> None:
 
 
 @pytest.mark.parametrize("words", STARTS, ids=" ".join)
-def test_a_command_s_start_loads_no_more_than_it_needs(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_command_s_start_loads_no_more_than_it_needs(words, tmp_path) -> None:
     from tests import golden_stores
 
     store = str(golden_stores.unpack("small_all_5.3.3").input)

@@ -57,9 +57,7 @@ def said(done: subprocess.CompletedProcess[str]) -> tuple[list[str], str, str]:
         (("--archives", "more.zip,x.tar.gz#env,y#z"), "./env/bin/python"),
     ],
 )
-def test_the_workers_python_is_in_the_archive(
-    checkout: Path, words: tuple[str, ...], python: str
-) -> None:
+def test_the_workers_python_is_in_the_archive(checkout, words, python) -> None:
     given, workers, _ = said(submitted(checkout, *words, "check", "store"))
     assert workers == python
     assert given[-2:] == ["check", "store"]
@@ -71,9 +69,7 @@ def test_the_workers_python_is_in_the_archive(
     [("--deploy-mode", "cluster"), ("--deploy-mode=cluster",),
      ("--conf", "spark.submit.deployMode=cluster")],
 )  # fmt: skip
-def test_a_driver_on_the_cluster_has_the_clusters_python(
-    checkout: Path, mode: tuple[str, ...]
-) -> None:
+def test_a_driver_on_the_cluster_has_the_clusters_python(checkout, mode) -> None:
     words = ("--master", "yarn", *mode, "check", "store")
     assert said(submitted(checkout, *words))[1:] == ("none", "none")
     archive = ("--archives", "x#env", *words)

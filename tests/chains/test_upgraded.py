@@ -65,9 +65,7 @@ def test_nothing_is_said_of_it(name: str, upgraded: Upgraded) -> None:
                                          (HEADER + 4 * SLOT + 3, 64)],
                          ids=["keyHash", "physicalOffset", "previous", "hashSlotCount",
                               "slot"])  # fmt: skip
-def test_a_flipped_bit_is_found_in_files_of_either_release(
-    name: str, number: int, at: int, bit: int, upgraded: Upgraded
-) -> None:
+def test_a_flipped_bit_is_found_in_files_of_either_release(name, number, at, bit, upgraded) -> None:
     store = upgraded(name)
     path = index_files(store)[number]
     flip(path, at, bit)

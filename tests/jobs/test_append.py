@@ -188,9 +188,7 @@ def test_a_signal_within_a_batch_ends_it_between_two_writes(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_it_waits_for_input_is_answered_at_once(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_signal_while_it_waits_for_input_is_answered_at_once(tmp_path, number) -> None:
     store = tmp_path / "store"
     words = [
         sys.executable, "-m", "reput", "append", str(store), "--from", "-", "--rocketmq", "5.3.3",
@@ -308,9 +306,7 @@ def test_lines_of_windows_and_blank_lines_are_read_by_arrow() -> None:
                   b'{"topic":"T","body":"b","properties":{"BBBB":"1","AaAa":"2"}}']])  # fmt: skip
 @example(blocks=[[b'{"topic":"T","body":"b","delay_level":2}', b'{"topic":"a/b","body":"b"}']])
 @example(blocks=[[b'{"topic":"T","body":"b"}\r', b"\r", b"", b'{"topic":"a/b","body":"b"}\r']])
-def test_lines_read_by_arrow_are_those_read_one_by_one(
-    blocks: list[list[bytes]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_lines_read_by_arrow_are_those_read_one_by_one(blocks, tmp_path_factory) -> None:
     root = tmp_path_factory.mktemp("lines")
     with pytest.MonkeyPatch.context() as patch:
         found = appended_lines(root / "arrow", blocks)

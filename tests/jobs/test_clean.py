@@ -95,9 +95,7 @@ def test_a_command_s_folder_of_temporary_files_goes(tmp_path: Path, prefix: str)
         assert names(base) == sorted([f"other-{prefix}-{DEAD}", Path(held.folder).name])
 
 
-def test_an_installation_holds_its_folder_of_temporary_files(
-    store: Path, rebuilt: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installation_holds_its_folder_of_temporary_files(store, rebuilt, monkeypatch) -> None:
     """A killed one's is a leftover then (the attack with seed 17)."""
     seen = list[str]()
 

@@ -44,9 +44,7 @@ def run(store: Path, *words: str, command: str = "rebuild") -> int:
 
 
 @pytest.mark.parametrize(("words", "shown"), [(["--json"], False), ([], True)])
-def test_progress_stays_out_of_json_where_both_share_a_stream(
-    store: Path, words: list[str], shown: bool
-) -> None:
+def test_progress_stays_out_of_json_where_both_share_a_stream(store, words, shown) -> None:
     # as spark-submit gives them to the driver
     program = (
         "import argparse, sys; from reput.jobs.console.options import add_store, asked_of\n"

@@ -27,9 +27,7 @@ def commands(*names: str) -> tuple[argparse.ArgumentParser, dict[str, Any]]:
 @pytest.mark.parametrize(("line", "filled"),
                          [("reput check --js", ["check"]), ("reput query /data/check", ["query"]),
                           ("reput ", []), ("reput che", []), ("", []), (None, [])])  # fmt: skip
-def test_only_the_command_in_the_line_is_loaded(
-    line: str | None, filled: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_command_in_the_line_is_loaded(line, filled, monkeypatch) -> None:
     monkeypatch.delenv("_ARGCOMPLETE", raising=False)  # so that no shell is answered
     monkeypatch.delenv("COMP_LINE", raising=False)
     if line is not None:

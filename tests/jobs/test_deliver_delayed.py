@@ -60,9 +60,7 @@ def test_it_delivers_once_and_says_so(store: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "index/*", "consumequeue/SCHEDULE_TOPIC_XXXX/0/*"])
-def test_a_file_that_is_another_stores_too_is_not_written_to(
-    store: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_another_stores_too_is_not_written_to(store, name, tmp_path, capsys) -> None:
     """As a copy by `cp -al` has them."""
     path = max(store.glob(name))
     (tmp_path / "backup").hardlink_to(path)

@@ -307,9 +307,7 @@ def test_messages_with_further_queues_are_appended_again(tmp_path, capsys) -> No
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta", "rocketmq"])
-def test_what_waits_in_a_brokers_topics_stays_out_unless_it_is_asked_for(
-    kind: str, tmp_path: Path
-) -> None:
+def test_what_waits_in_a_brokers_topics_stays_out_unless_it_is_asked_for(kind, tmp_path) -> None:
     """Appended elsewhere, a delayed or a half message that was delivered already comes again."""
     waits = ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_wheel_timer",
              "RMQ_SYS_TRANS_OP_HALF_TOPIC"]  # fmt: skip

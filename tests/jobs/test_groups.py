@@ -62,9 +62,7 @@ def test_what_is_in_flight_of_one_group_is_listed() -> None:
 
 
 @pytest.mark.parametrize(("rooms", "queues"), [("here", [0, 1, 2, 3]), ("there", [])])
-def test_a_rooms_clients_get_the_queues_of_its_brokers(
-    store: str, capsys: pytest.CaptureFixture[str], rooms: str, queues: list[int]
-) -> None:
+def test_a_rooms_clients_get_the_queues_of_its_brokers(store, capsys, rooms, queues) -> None:
     words = ("--group", "other", "--clients", "a", "--broker-name", "here@broker-a")
     found = rows(capsys, "groups", store, "--scan", *words, "--rooms", rooms)
     assert [row["queues"] for row in found if row["strategy"] == "MACHINE_ROOM"] == [queues]

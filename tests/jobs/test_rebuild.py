@@ -51,9 +51,7 @@ def test_a_log_whose_last_segment_is_gone_is_said_by_its_index(index: str) -> No
     ({"assume_names": True}, "--assume-names: only with --on-damage salvage"),
     ({"assume_names": True, "on_damage": TRUNCATE}, "--assume-names: only with"),
     ({"index": "rocksdb", "on_damage": SALVAGE}, "--index rocksdb")])  # fmt: skip
-def test_what_cannot_go_together_is_refused_before_anything_is_made(
-    words: dict[str, Any], why: str
-) -> None:
+def test_what_cannot_go_together_is_refused_before_anything_is_made(words, why) -> None:
     storage = stored()
     with pytest.raises((SettingError, StoreError), match=why):
         run(storage, **words)

@@ -47,9 +47,7 @@ def dry(store: str, decide: str | Mapping[str | int, str], **more: Any) -> Resol
         ({}, False, (0, 0, 0, 3)),
     ],
 )
-def test_a_dry_run_counts_what_would_be_done(
-    store: str, decide: Any, discarded: bool, numbers: tuple[int, ...]
-) -> None:
+def test_a_dry_run_counts_what_would_be_done(store, decide, discarded, numbers) -> None:
     about = dry(store, decide, discarded=discarded)
     found = (about.to_commit, about.to_roll_back, about.to_discard, about.pending)
     assert found == numbers

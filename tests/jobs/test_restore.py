@@ -37,9 +37,7 @@ def of_messages(count: int) -> dict[str, bytes]:
     ("wanted", "messages", "offset"),
     [({}, 70, 68), ({"at": T0 + 45_000}, 46, 18), ({"to_offset": ends()[29] + 1}, 30, 18)],
 )
-def test_a_restored_store_is_what_the_broker_had(
-    made: Repository, tmp_path: Path, wanted: dict[str, Any], messages: int, offset: int
-) -> None:
+def test_a_restored_store_is_what_the_broker_had(made, tmp_path, wanted, messages, offset) -> None:
     about = restore(Session(), str(made.root), str(tmp_path / "out"), **wanted)
     assert about.good
     found, reference = kept(tmp_path / "out"), of_messages(messages)
@@ -70,9 +68,7 @@ def test_all_stores_are_restored_to_one_moment(made: Repository, tmp_path: Path)
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_of_several_stores_all_are_there_or_none(
-    made: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
-) -> None:
+def test_of_several_stores_all_are_there_or_none(made, tmp_path, monkeypatch, there) -> None:
     """there: the output is, and is empty."""
     other = Repository(made.root, "broker-b", settings=SIZES)
     other.run(log_of(Built().put("B", count=90)), T0 + 90_000, state=state(0))

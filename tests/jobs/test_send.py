@@ -145,9 +145,7 @@ def test_a_name_server_without_a_route_fails_each_message(store: Path, capsys: A
 
 
 @pytest.mark.parametrize("words", [(), ("--yes",), ("--dry-run",)])
-def test_a_name_server_that_is_not_there_is_said_at_once(
-    words: tuple[str, ...], store: Path, capsys: Any
-) -> None:
+def test_a_name_server_that_is_not_there_is_said_at_once(words, store, capsys) -> None:
     for to in ("127.0.0.1:1", "127.0.0.1:1;no-such-host.invalid:9876"):
         assert main(["send", str(store), "--to", to, *words]) == 3
         errors = capsys.readouterr().err

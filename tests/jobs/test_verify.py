@@ -90,9 +90,7 @@ PLACES = [(f"{QUEUE}/{FIRST}", 0, "entry 0 physicalOffset"),
 
 
 @pytest.mark.parametrize(("name", "offset", "what"), PLACES, ids=[what for *_, what in PLACES])
-def test_a_changed_byte_is_named_by_its_field(
-    rebuilt: Rebuilt, name: str, offset: int, what: str
-) -> None:
+def test_a_changed_byte_is_named_by_its_field(rebuilt, name, offset, what) -> None:
     path = index_file(rebuilt.output) if name == "index" else rebuilt.output / name
     flip(path, offset)
     (difference,) = look(rebuilt).differences

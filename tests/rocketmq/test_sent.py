@@ -121,9 +121,7 @@ def test_dead_letters_come_back_to_their_consumer_each_once(
         assert not {"RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "REAL_TOPIC", "DELAY"} & names
 
 
-def test_what_goes_to_a_group_s_retry_topic_reaches_that_group_alone(
-    version: str, tmp_path: Path
-) -> None:
+def test_what_goes_to_a_group_s_retry_topic_reaches_that_group_alone(version, tmp_path) -> None:
     """Its listener is shown the topic that the letters were for."""
     store = tmp_path / "store"
     words = ("--topic", f"%DLQ%{GROUP}", "--to-topic", f"%RETRY%{GROUP}",
@@ -219,9 +217,7 @@ def may_send(version: str, cluster: Cluster, brokers: list[tuple[str, int]]) -> 
         assert not any(answer.code for answer in answers), answers
 
 
-def test_two_brokers_of_a_route_by_tls_and_signed_of_which_one_dies(
-    version: str, tmp_path: Path
-) -> None:
+def test_two_brokers_of_a_route_by_tls_and_signed_of_which_one_dies(version, tmp_path) -> None:
     """They take nothing without TLS; the name server, by its default, either. None is lost."""
     (tmp_path / "conf").mkdir()
     for name in ("namesrv", "broker"):

@@ -188,9 +188,7 @@ def test_each_topic_is_told_with_its_queues_and_its_configuration(asked: Asked) 
     assert len(found) == len(set(found))
 
 
-def test_a_name_server_has_one_cluster_of_one_broker_and_no_values_by_key(
-    asked: Asked,
-) -> None:
+def test_a_name_server_has_one_cluster_of_one_broker_and_no_values_by_key(asked: Asked) -> None:
     body = asked.ask(RequestCode.GET_BROKER_CLUSTER_INFO, 1).body
     assert b'"brokerAddrs":{0:"127.0.0.1:9876"}' in body  # an integer key has no quotes
     found: Any = json.loads(body.replace(b"{0:", b'{"0":'))

@@ -165,9 +165,7 @@ def test_a_queue_in_order_is_another_requests_and_blocked_by_its_last_message() 
     assert popped.OrderInfo("a", 100, 10, [1, 2, 3], 0).blocks_until() == 0
 
 
-def test_the_offset_goes_up_to_the_first_message_that_is_not_acknowledged(
-    orders: popped.Orders,
-) -> None:
+def test_the_offset_goes_up_to_the_first_message_that_is_not_acknowledged(orders) -> None:
     for position, pop_time, offset in [
         (12, POPPED, popped.ILLEGAL), (9, POPPED, popped.ILLEGAL),
         (10, POPPED + 1, popped.UNCHANGED), (12, 0, popped.UNCHANGED)]:  # fmt: skip

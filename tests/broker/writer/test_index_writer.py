@@ -130,9 +130,7 @@ def fill(store: Path, messages: int, **named: object) -> None:
 
 @pytest.mark.parametrize("keyed", [3, 10, 11])  # a part of a file; some full ones and a part
 @pytest.mark.parametrize("entries", [20, 21])  # maxIndexNum: a file becomes full at a message's end
-def test_a_kill_leaves_an_index_that_is_behind_at_most(
-    tmp_path: Path, keyed: int, entries: int
-) -> None:
+def test_a_kill_leaves_an_index_that_is_behind_at_most(tmp_path, keyed, entries) -> None:
     store = tmp_path / "store"
     with mock.patch.object(IndexWriter, "settle"):
         fill(store, keyed, maxIndexNum=entries)

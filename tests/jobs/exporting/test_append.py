@@ -57,9 +57,7 @@ def test_skip_counts_over_files_and_a_row_is_named_by_its_number_in_its_file(tmp
         assert [where for where, _ in found] == names[skip:]
 
 
-def test_a_folder_that_is_no_export_is_refused_and_of_a_file_nothing_quoted(
-    tmp_path,
-) -> None:
+def test_a_folder_that_is_no_export_is_refused_and_of_a_file_nothing_quoted(tmp_path) -> None:
     with pytest.raises(StoreError, match="is not an export"):
         append.exported_rows(str(tmp_path), 0)
     with pytest.raises(SettingError, match="was exported with --no-bodies"):

@@ -56,9 +56,7 @@ def test_other_urls_than_it_writes_to_are_refused(url: str) -> None:
         DeltaRs().about(url)
 
 
-def test_a_table_of_before_or_of_somebody_else_is_described_by_a_comment(
-    tmp_path,
-) -> None:
+def test_a_table_of_before_or_of_somebody_else_is_described_by_a_comment(tmp_path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"n": [1]}))
     assert DeltaRs().about(str(tmp_path / "t")) == ""
     DeltaTable.create(tmp_path / "before", ROW, description="what it is")

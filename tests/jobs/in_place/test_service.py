@@ -70,9 +70,7 @@ def test_nothing_is_asked_or_done_in_a_dry_run_or_where_nothing_is_to_be_done(tm
         assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
 
 
-def test_a_changed_store_is_planned_anew_and_one_of_who_does_not_agree_stays(
-    tmp_path,
-) -> None:
+def test_a_changed_store_is_planned_anew_and_one_of_who_does_not_agree_stays(tmp_path) -> None:
     store = append(tmp_path / "store", 1)
     service = Appends(lambda: append(store, 2))
     assert service.run(store) == 3

@@ -167,9 +167,7 @@ def a_set(**more: bytes | None) -> MemoryStorage:
         (output.REPAIRED, "config/a\0", False),
     ],
 )
-def test_a_manifest_lists_files_of_its_kind_alone(
-    kind: output.SetKind, path: str, of_it: bool
-) -> None:
+def test_a_manifest_lists_files_of_its_kind_alone(kind, path, of_it) -> None:
     manifest: dict[str, Any] = {name: [] for name in kind.lists} | {kind.lists[0]: [entry(path)]}
     manifest["format"] = kind.format
     raw = json.dumps(manifest).encode()

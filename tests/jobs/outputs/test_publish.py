@@ -254,9 +254,7 @@ def test_tasks_of_other_machines_sync_what_is_to_be_published(tmp_path, monkeypa
             assert len(synced) == (shared and digest)
 
 
-def test_what_is_in_use_is_no_leftover_and_a_late_claim_leaves_nothing(
-    tmp_path,
-) -> None:
+def test_what_is_in_use_is_no_leftover_and_a_late_claim_leaves_nothing(tmp_path) -> None:
     class Interrupted(LocalStorage):
         def claim(self, folder: str) -> Callable[[], None] | None:
             release = super().claim(folder)

@@ -104,9 +104,7 @@ def test_a_message_that_no_slave_has_in_time_ends_it_and_stays(
 
 
 @pytest.mark.parametrize("words", [[], ["--set", "brokerRole=SYNC_MASTER"]])
-def test_nobody_is_waited_for_where_rocketmq_would_not(
-    tmp_path: Path, port: int, words: list[str]
-) -> None:
+def test_nobody_is_waited_for_where_rocketmq_would_not(tmp_path, port, words) -> None:
     """ASYNC_MASTER; and from 5.0.0 on with inSyncReplicas=1, which is the master itself."""
     slave = Slave(port, 1 << 30, after=60)
     assert append(tmp_path, slave, *words) == 0

@@ -88,9 +88,7 @@ def says(body: bytes) -> Callable[[socket.socket, Command], None]:
     (says(route().replace(b":1\"", b":99999\"")), "the route names a broker at"),
     (says(route().replace(b":1\"", b"\"")), "the route names a broker at"),
     (lambda connected, asked: connected.sendall(answer(asked, code=1)), "1 so it is")])  # fmt: skip
-def test_what_is_no_route_is_one_error(
-    talk: Callable[[socket.socket, Command], None], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_route_is_one_error(talk, said, monkeypatch) -> None:
     monkeypatch.setattr(peers, "_ANSWER_SECONDS", 0.4 if said == "timed out" else 60)
     with peer(talk) as port:
         there = Cluster([(ADDRESS, port)])

@@ -105,9 +105,7 @@ def test_past_a_short_segments_end_zeros_are_read_and_before_the_log_nothing() -
         (source.LogLimit(SEGMENT - 1), 10 * SIZE, 10),  # its BLANK would end behind that
     ],
 )
-def test_a_limit_ends_the_pieces_at_a_record(
-    wanted: source.LogLimit, end: int, records: int
-) -> None:
+def test_a_limit_ends_the_pieces_at_a_record(wanted, end, records) -> None:
     raw, whole, count, fault = read_all(source_of(source_log_of(13)), wanted)
     assert (len(raw), whole, count, fault) == (end, end, records, Fault.NONE)
 

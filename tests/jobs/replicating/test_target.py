@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,9 +40,7 @@ def taken_up(to: target.ReplicaTarget, source: Log, verify: bool = False, start:
     ({"letters": "mine"}, "is not empty and holds no commitlog"),
     ({"commitlog": "a file"}, "commitlog: is a link or no folder"),
     ({"commitlog/" + "0" * 20: "", "consumequeue/T": "a file"}, None)])  # fmt: skip
-def test_a_folder_that_somebody_else_uses_is_left_alone(
-    tmp_path: Path, made: dict[str, str], why: str | None
-) -> None:
+def test_a_folder_that_somebody_else_uses_is_left_alone(tmp_path, made, why) -> None:
     root = tmp_path / "target"
     root.mkdir()
     for path, content in made.items():
@@ -85,9 +82,7 @@ def test_a_new_replica_begins_where_its_source_does(tmp_path: Path) -> None:
                           ({0: SEGMENT + 1}, "the source's segments have 2048"),
                           ({SEGMENT // 2: SEGMENT}, "begin at multiples of that"),
                           ({"readme": 3}, "commitlog/readme")])  # fmt: skip
-def test_segments_that_cannot_be_the_sources_are_refused(
-    tmp_path: Path, files: dict[Any, int], why: str
-) -> None:
+def test_segments_that_cannot_be_the_sources_are_refused(tmp_path, files, why) -> None:
     folder = tmp_path / "target/commitlog"
     folder.mkdir(parents=True)
     for name, length in files.items():
@@ -138,7 +133,5 @@ def test_lines_say_what_was_copied_and_how_fast() -> None:
         (4096, 0, T0, "4,096 bytes behind"),
     ],
 )
-def test_how_far_behind_is_bytes_and_the_age_of_the_last_record(
-    behind: int, last: int, now: int, text: str
-) -> None:
+def test_how_far_behind_is_bytes_and_the_age_of_the_last_record(behind, last, now, text) -> None:
     assert target.behind_text(behind, last, now) == text

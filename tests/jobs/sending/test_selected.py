@@ -86,9 +86,7 @@ def test_dead_letters_go_where_they_came_from(source: str) -> None:
         ({"sql": "price = 7"}, []), ({"since": T0 + 1000}, [1]), ({"until": T0 + 1000}, [0]),
     ],
 )  # fmt: skip
-def test_messages_are_chosen_as_they_are_queried(
-    asked: dict[str, Any], numbers: list[int], source: str
-) -> None:
+def test_messages_are_chosen_as_they_are_queried(asked, numbers, source) -> None:
     places = [each.source["queueOffset"] for each in found(source, topic="Orders", **asked)]
     assert places == numbers
 

@@ -90,9 +90,7 @@ def test_another_broker_takes_what_one_does_not(store: str, code: Any) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 32])
-def test_what_is_stored_before_the_connection_is_lost_is_found_in_its_queue(
-    store: str, batch: int
-) -> None:
+def test_what_is_stored_before_the_connection_is_lost_is_found_in_its_queue(store, batch) -> None:
     lost: list[int] = []
     with cluster() as there:
         there.does = lambda broker, asked: STORE if lost else lost.append(1) or LOSE
@@ -113,9 +111,7 @@ def test_a_busy_broker_is_asked_again_and_given_up_in_the_end(store: str) -> Non
             sending(there, store, checkpoint=store + ".other")
 
 
-def test_a_message_that_is_refused_fails_alone_and_is_tried_again_by_the_next_run(
-    store: str,
-) -> None:
+def test_a_message_that_is_refused_fails_alone_and_is_tried_again_by_the_next_run(store) -> None:
     bad = b"body 4"
     rows: list[dict[str, Any]] = []
     with cluster() as there:

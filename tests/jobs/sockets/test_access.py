@@ -147,9 +147,7 @@ def test_what_is_no_certificate_is_refused(certificate: list[str], tmp_path: Pat
 
 
 @pytest.mark.parametrize("missing", ["--tls-cert", "--tls-key", "--access-keys"])
-def test_a_file_that_is_missing_is_named_by_its_option(
-    missing: str, certificate: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_missing_is_named_by_its_option(missing, certificate, capsys) -> None:
     store = str(golden_stores.unpack("broker_clean_5.3.3").input)
     assert main(["serve", store, *certificate, missing, "/none"]) == 2
     assert f"{missing} /none: No such file or directory" in capsys.readouterr().err

@@ -68,9 +68,7 @@ def days(many: int) -> list[index_header.Named]:
     (sorted([*days(3), made(-5, 48 * HOUR + 60_000, 9000, 9900)]), 2), (by_name(MOVED), 4),
     ([*days(4), (index_name(T0 + 40 * 24 * HOUR), index_header.NO_HEADER)], 5),  # it says nothing
     ([*days(1)], 0)])  # fmt: skip
-def test_the_newest_file_is_found_by_few_headers(
-    files: list[index_header.Named], read_for_one: int
-) -> None:
+def test_the_newest_file_is_found_by_few_headers(files, read_for_one) -> None:
     """Each header is a request to S3 before a query that the newest file answers."""
     stored = {f"s/index/{name}": index_header.encode_header(head) for name, head in files}
     storage = WatchedStorage(stored)

@@ -116,9 +116,7 @@ def test_an_unknown_name_suggests_the_nearest(name: str, nearest: str) -> None:
     ("messageDelayLevel", "1s --5s", "is not a number and s, m, h or d"),
     ("messageDelayLevel", "1s \u0665s", "is not a number and s, m, h or d"),
 ])  # fmt: skip
-def test_a_value_out_of_range_or_of_no_choice_is_refused(
-    name: str, text: str, message: str
-) -> None:
+def test_a_value_out_of_range_or_of_no_choice_is_refused(name, text, message) -> None:
     with pytest.raises(module.SettingError, match=message) as caught:
         module.settings_from({name: text})
     assert name in str(caught.value)

@@ -52,8 +52,6 @@ def test_processes_are_watched_with_their_children() -> None:
 
 
 # --- The benchmark's threads on one core, and the others as before.
-
-
 def test_threads_on_one_core_and_the_others_as_before() -> None:
     def cores_of_a_thread() -> set[int]:
         found: list[set[int]] = []

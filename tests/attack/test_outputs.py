@@ -318,8 +318,6 @@ def test_a_store_within_what_a_killed_job_left_stays(world: World) -> None:
 
 
 # --- Where a path leads: mounts, binds, and what is not there yet.
-
-
 _BOUND = """
 import os, subprocess, sys
 from reput.store_format.files.local import LocalStorage

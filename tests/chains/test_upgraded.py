@@ -74,7 +74,6 @@ def test_a_flipped_bit_is_found_in_files_of_either_release(name, number, at, bit
 
 
 # --- what adds to a store -----------------------------------------------------------------------
-
 ADDS = {"append": ["--from", "{messages}", "--yes"], "catch-up": ["--yes"],
         "deliver-delayed": ["--until", "now", "--yes"], "recover": ["--yes"],
         "resolve-transactions": ["--decide", "commit", "--yes"], "expire": ["--yes"]}  # fmt: skip
@@ -163,8 +162,6 @@ def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(upgraded: Upgrade
 
 
 # --- a rebuild, of one release ------------------------------------------------------------------
-
-
 def rebuilt(store: Path, output: Path, rocketmq: str | None) -> Any:
     return rebuild(Session(), str(store), str(output), rocketmq=rocketmq)  # type: ignore[arg-type]
 

@@ -107,7 +107,6 @@ def test_every_goes_on_after_an_error(tmp_path: Path, capsys, monkeypatch) -> No
 
 
 # --- the operators' page: its units and its job run as they stand ---------------------------------
-
 PAGE = (Path(__file__).parents[2] / "docs/howto/backup.md").read_text("utf-8")
 
 

@@ -81,8 +81,6 @@ def test_what_rocketmq_derived(name: str, tmp_path: Path) -> None:
 
 
 # --- a store whose oldest segments have expired ----------------------------------------------
-
-
 def test_what_has_expired_is_no_fault(expired: Path) -> None:
     """Nor where RocketMQ has cleaned it."""
     quiet(expired)
@@ -124,8 +122,6 @@ def test_a_flipped_bit_is_found_by_all_and_mended(expired: Path) -> None:
 
 
 # --- what running and killed brokers leave ---------------------------------------------------
-
-
 def spare_segment(store: Path) -> None:
     last = max(int(path.name) for path in (store / "commitlog").iterdir())
     (store / "commitlog" / f"{last + SEGMENT:020d}").write_bytes(bytes(SEGMENT))
@@ -203,8 +199,6 @@ def test_what_is_missing_after_a_clean_stop_is_a_fault(store: Path) -> None:
 
 
 # --- extra files of zeros --------------------------------------------------------------------
-
-
 QUEUE = "consumequeue/T0/0"
 
 
@@ -249,8 +243,6 @@ def test_a_queues_next_file_of_zeros_is_noted_and_goes(store: Path) -> None:
 
 
 # --- a torn tail -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("durable", [False, True])
 def test_what_was_not_durable_is_cut_without_asking(store: Path, durable: bool) -> None:
     """A sector of a record in the middle of what was not synced is lost, later ones are there."""
@@ -276,8 +268,6 @@ def test_what_was_not_durable_is_cut_without_asking(store: Path, durable: bool) 
 
 
 # --- stores of other kinds -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("name", "says"),
                          [("consumequeue_ext/T0/0/00000000000000000000", "ConsumeQueueExt"),
                           ("consumequeue/CURRENT", "RocksDB"),

@@ -90,8 +90,6 @@ def test_a_batch_has_its_size_and_positions_can_be_set(writer: CommitLogWriter) 
 
 
 # --- A writer may be used by its own process, until it is closed or a write has failed.
-
-
 def test_the_first_os_error_ends_the_writer_and_the_callers_own_does_not() -> None:
     guard = UsageGuard()
     guard.fail(OSError("first"))

@@ -103,7 +103,6 @@ def test_a_time_is_said_in_many_ways() -> None:
 
 
 # --- the table of docs/exit_codes.md -------------------------------------------------------
-
 _COLUMNS = {
     "store": ("--rocketmq", "--timezone", "--scan", "--remade", "--assume-names", "--engine"),
     "selection": ("ID", "--message-id", "--topic", "--group", "--queue", "--key", "--keys-file",

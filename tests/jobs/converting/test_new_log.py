@@ -80,8 +80,6 @@ def test_a_record_needs_room_and_a_log_without_records_is_one_empty_segment() ->
 
 
 # --- A log measured before it is written anew: what each queue has of it, and that it is whole.
-
-
 @pytest.mark.parametrize("splits", [1, 5])
 def test_each_queue_s_records_are_counted_over_all_splits(splits: int) -> None:
     log = damaged(messages(50, 3))  # queues 0 and 1 have 17 of them, queue 2 has 16

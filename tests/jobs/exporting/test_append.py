@@ -87,8 +87,6 @@ def test_a_row_that_is_no_message_is_named(tmp_path: Path) -> None:
 
 
 # --- What `append` takes messages from: JSON lines, Parquet, Arrow; each row by its number.
-
-
 def test_standard_input_has_json_lines_and_is_left_open(tmp_path, monkeypatch) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{1}\n")

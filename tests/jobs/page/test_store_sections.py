@@ -381,8 +381,6 @@ def test_what_is_allowed_to_run_is_reported_by_hash_and_the_same_store_gives_the
 
 
 # --- the file ------------------------------------------------------------------------------------
-
-
 def test_only_a_page_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store, page = stores.of_messages([stores.Message()], tmp_path), tmp_path / "report.html"
     words = ["report", str(store), "--output", str(page), "--no-check"]

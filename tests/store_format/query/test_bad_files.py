@@ -168,8 +168,6 @@ def test_flipped_bits_in_derived_files_give_no_wrong_message(small: Asked) -> No
 
 
 # --- what others wrote reaches a terminal -------------------------------------------------------
-
-
 def hostile_store(folder: Path) -> Path:
     evil = "\x1b]0;owned\x07\x1b[2J\r\n\u202e"
     messages = [

@@ -21,7 +21,6 @@ from tests.store_format.rocksdb.stores import make
 from tests.store_format.state.stores import IN_FLIGHT, TIMERS, faults, unpacked
 
 # --- Files that the table does not have.
-
 _STORE = ("abort", "abort.bak", "checkpoint", "lock", "timerwheel", "reput-cut/x", "manifest.json",
           "config/topics.json", "config/timercheck", "config/topics/CURRENT", "kvStore/LOCK",
           "compaction/compactionLog/T/0/00000000000000000000", "compaction/position-checkpoint",
@@ -58,8 +57,6 @@ def test_what_the_table_lacks_is_named_alone_and_a_cut_manifest_that_names_not_a
 
 
 # --- Timers.
-
-
 def said(store: Path, log_end: int | None = None) -> dict[str, str]:
     return {str(Path(each.path).relative_to(store)): each.reason for each in faults(store, log_end)}
 
@@ -245,8 +242,6 @@ def test_units_past_the_log_s_end_lost_ones_and_an_epoch_file_that_cannot_be_rea
 
 
 # --- Positions, and epochs.
-
-
 def config(**files: object) -> MemoryStorage:
     return MemoryStorage({f"store/config/{name}.json": json.dumps(content).encode()
                           for name, content in files.items()})  # fmt: skip
@@ -279,8 +274,6 @@ def test_positions_past_the_queue_s_end(file: str, content: object, past: str) -
 
 
 # --- RocksDBs of the broker's own.
-
-
 def test_a_pop_in_rocksdb_past_its_queue_s_end_does_not_come_again(tmp_path: Path) -> None:
     store = str(tmp_path)
     record = {"popTime": 1, "groupId": "g", "topicId": "T", "queueId": 0, "invisibleTime": 9}

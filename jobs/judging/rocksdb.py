@@ -388,7 +388,8 @@ def compare_index(
                     return found
         if not (alone and index_runs(job, linked)):
             return None
-        found.differences.append(Difference(folder.path, 0, NO_INDEX, None, None))
+        to = found.behind if job.plan.in_use else found.differences  # it has them in memory
+        to.append(Difference(folder.path, 0, NO_INDEX, None, None))
     except RocksDBMissing as error:  # the database may have rows of timers only
         if not has_rows(folder):
             return None

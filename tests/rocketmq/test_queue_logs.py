@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.change.compaction import settle
+from reput.broker.change.compaction import Settled, settle
 from reput.jobs import cli
 from reput.jobs.comparing.compare import verify_queue_log
 from reput.jobs.opening.questions import open_store
@@ -69,10 +69,10 @@ NEVER = {"compactionScheduleInternal": 3_600_000}  # so that all that is dispatc
 LARGE = {**NEVER, "compactionMappedFileSize": 1 << 20, "compactionCqMappedFileSize": 46 * 400}
 
 
-def settled(store: Path) -> str:
+def settled(store: Path) -> Settled:
     given = {name: str(value) for name, value in {**SETTINGS, **LARGE}.items()}
-    return str(
-        settle(DiskFiles(str(store)), Folder(LocalStorage(), str(store)), VERSION, given, Notes())
+    return settle(
+        DiskFiles(str(store)), Folder(LocalStorage(), str(store)), VERSION, given, Notes()
     )
 
 
@@ -100,7 +100,7 @@ def test_a_compaction_made_from_the_log_is_rocketmqs_to_the_byte(dispatched, ver
     told = in_compaction(store)
     for folder in ("compactionLog", "compactionCq"):
         shutil.rmtree(store / "compaction" / folder / COMPACTED / "1")
-    assert settled(store) == "200 messages of the log written to compaction/"
+    assert settled(store) == Settled(written=200)
     assert in_compaction(store) == told
 
 

@@ -1,7 +1,5 @@
 """Queues in RocksDB from bad input: it is said what is wrong and where, and nothing is written."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from contextlib import closing

@@ -1,7 +1,5 @@
 """`reput deliver-delayed`: consent, a dry run, JSON, a store in use, damage, exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands on stores of real DLedger groups: what reads them, and what refuses them by name."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import product

@@ -1,7 +1,5 @@
 """`reput transactions`, `delayed` and `trace` on stores that real brokers wrote."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What repair and replicate do with a store that keeps queues, index and config in RocksDB."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`reput metrics`: what Prometheus reads, over HTTP and in a file."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

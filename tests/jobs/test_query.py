@@ -1,7 +1,5 @@
 """`reput query` with --tags, --sql, --grep and --decompress."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import struct

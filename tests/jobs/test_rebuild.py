@@ -1,7 +1,5 @@
 """`reput rebuild`: what may not be asked for together, and a lost end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

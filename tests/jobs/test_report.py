@@ -1,7 +1,5 @@
 """`reput report`: one page about a store, which replaces no file but an older page of ours."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`reput resolve-transactions`: what is decided by which words, and what is said of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`reput send` as a command: asks first, counts, says what was sent, and never writes to SOURCE."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

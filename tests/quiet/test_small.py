@@ -1,7 +1,5 @@
 """Small healthy stores of which nothing is said, and the smallest fault in them that is."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One atomic step from the old derived files to the new: what stays, and what stops it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the log has that the derived files lack, and what of it cannot be gone on with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

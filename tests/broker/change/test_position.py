@@ -1,7 +1,5 @@
 """Where dispatch goes on: counted by hand in a log of equal records, and told from another log."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

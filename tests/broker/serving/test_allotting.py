@@ -1,7 +1,5 @@
 """Who gets which queue, against what RocketMQ's own strategies gave (allocation_cases.py)."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a message keeps when it is sent again, and what is asked of a broker."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The log that is appended to: its segments and BLANKs, what waits in memory, what is durable."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from dataclasses import replace

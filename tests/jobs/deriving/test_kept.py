@@ -1,7 +1,5 @@
 """A queue without a live message goes on where it ended, whatever its kind becomes."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Sequence

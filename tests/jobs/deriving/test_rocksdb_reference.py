@@ -1,7 +1,5 @@
 """Rows of queues and index in RocksDB beside those of a slow reader of the log, on drawn logs."""
 
-from __future__ import annotations
-
 import struct
 import tempfile
 from contextlib import closing

@@ -2,8 +2,6 @@
 what was delivered, is what was so before. A broker is asked in tests/rocketmq/test_services.py.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable

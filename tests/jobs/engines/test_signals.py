@@ -1,7 +1,5 @@
 """How a command ends when it is asked to: at once, or between two steps."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What a replication from a folder says at its end, and what it does with offsets and damage."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

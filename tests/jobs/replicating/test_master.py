@@ -1,7 +1,5 @@
 """`reput append --ha-listen`: slaves get what is appended, and a SYNC_MASTER waits for them."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """What a client of ours is told by hosts that are no name servers and brokers, or bad ones."""
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

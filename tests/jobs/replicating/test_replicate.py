@@ -1,7 +1,5 @@
 """A whole replication: what is asked first, and what a dry run says of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock

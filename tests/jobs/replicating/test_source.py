@@ -1,7 +1,5 @@
 """A log that is copied: the pace, its segments up to the first hole, and pieces up to a limit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A store that is or becomes a replica: where it may be, where it ends, and of which log it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

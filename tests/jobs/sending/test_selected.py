@@ -1,7 +1,5 @@
 """What is sent of a store and of an export of it: the same messages, chosen in the same way."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from contextlib import closing

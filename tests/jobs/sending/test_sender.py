@@ -1,7 +1,5 @@
 """Each message is stored once, whatever brokers do; what may be there twice is said."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

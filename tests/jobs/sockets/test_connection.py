@@ -1,7 +1,5 @@
 """Connections have their turns: one that asks much keeps no other one waiting."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -3,8 +3,6 @@
 They are issue 57's two programs, whose sockets each give a frame or a ClientHello byte by byte.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

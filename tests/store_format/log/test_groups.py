@@ -1,7 +1,5 @@
 """Logs of real DLedger groups: what is derived from them is what their brokers derived."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Windows that are judged on all cores come in the log's order, and none is written over."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

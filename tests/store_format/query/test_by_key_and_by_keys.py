@@ -1,7 +1,5 @@
 """Messages by a key: through the index or the log, by times, and as a broker answers."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

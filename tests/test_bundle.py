@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyspark.sql
 import pytest
 
 from reput.jobs import cli
@@ -55,9 +54,7 @@ def test_each_task_has_an_environment_with_the_wheel() -> None:
 
 
 @pytest.mark.spark
-def test_the_rebuild_runs_twice_with_its_own_words(
-    spark: pyspark.sql.SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rebuild_runs_twice_with_its_own_words(spark, tmp_path, monkeypatch) -> None:
     """rebuild, then verify, as Databricks calls them: in a process that has a session."""
     golden = golden_stores.unpack("small_all_5.3.3")
     given = {"store": str(golden.input), "output": str(tmp_path / "out"), "staging": str(tmp_path),
@@ -106,7 +103,6 @@ def test_it_is_what_the_databricks_cli_takes() -> None:
 
 
 # --- What a project that people join has: recipes, forms and hooks that call what is there.
-
 _YAML = [*(ROOT / ".ci").glob("*.yml"), *(ROOT / ".github").rglob("*.yml"),
          ROOT / ".pre-commit-config.yaml"]  # fmt: skip
 _TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)

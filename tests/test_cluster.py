@@ -102,9 +102,7 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def test_a_cluster_rebuilds_the_same_bytes(
-    cluster: Cluster, workers_python: Path, tmp_path: Path
-) -> None:
+def test_a_cluster_rebuilds_the_same_bytes(cluster, workers_python, tmp_path) -> None:
     store = golden_stores.unpack("mixed_5.4.0")
     before = cluster.executors()
     done = submit(cluster, workers_python, store, tmp_path / "output")

@@ -101,7 +101,6 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
 
 # --- A session of Sail, which speaks PySpark's API without a JVM: the pipeline runs on it
 # unchanged.
-
 _NEEDS_SAIL = ("pysail==0.7.2", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
 _CLIENT_SAIL = """
 import sys

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.local import local_engine
 from reput.jobs.pipeline.link import Rescan, link
 from reput.jobs.pipeline.pipeline import Cut
@@ -111,9 +110,7 @@ def _rebuild(engine: Any, store: GoldenStore, output: Path, cut: Cut) -> str | N
 
 
 @pytest.mark.parametrize(("splits", "ranges", "partitions"), [(2, 16, 1), (7, 7, None), (64, 2, 7)])
-def test_cuts_on_an_engine(
-    engine: Engine, tmp_path: Path, splits: int, ranges: int, partitions: int | None
-) -> None:
+def test_cuts_on_an_engine(engine, tmp_path, splits, ranges, partitions) -> None:
     store = golden_stores.unpack("lmq_batch_5.3.3" if splits == 64 else "mixed_5.4.0")
     segments = sorted((store.input / "commitlog").iterdir())
     size = -(-segments[0].stat().st_size * len(segments) // splits)

@@ -87,9 +87,7 @@ def check_manifest(output: Path, summary: Summary) -> None:
     ("name", "says"),
     [pytest.param(*e, marks=pytest.mark.both if e[0] in BOTH else ()) for e in DAMAGED.items()],
 )
-def test_damage_before_live_records_is_refused_by_name(
-    engine: Engine, name: str, says: str, tmp_path: Path
-) -> None:
+def test_damage_before_live_records_is_refused_by_name(engine, name, says, tmp_path) -> None:
     store, output = golden_stores.unpack(name), tmp_path / "output"
     output.mkdir()
     with store.segments() as segments:
@@ -107,7 +105,6 @@ def test_damage_before_live_records_is_refused_by_name(
 
 
 # --- RocketMQ's own bytes without Spark: what `make mutants` breaks rules against, one by one.
-
 STORES = [name for name in golden_stores.names() if not name.startswith(("default_", "broker_"))]
 
 

@@ -111,7 +111,6 @@ def test_a_notebook_is_imports_prose_calls_and_pictures(path: Path) -> None:
 
 
 # --- The chart of a rebuild's queues: a bar for each, as long as it has entries.
-
 SVG = "{http://www.w3.org/2000/svg}"
 LONGEST = 400  # pixels of the longest bar
 

@@ -133,8 +133,6 @@ def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
 
 
 # --- What `import reput` gives, and what it costs.
-
-
 @pytest.mark.parametrize("name", reput.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(reput, name) is not None
@@ -165,8 +163,6 @@ def test_an_import_loads_nothing_else() -> None:
 
 
 _TYPED = """
-from __future__ import annotations
-
 import reput
 from reput import Message, open_store, open_writer
 

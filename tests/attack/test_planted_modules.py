@@ -96,8 +96,6 @@ def test_python_m_drops_the_folder_once_ours_runs(planted: Path) -> None:
 
 
 # --- What others may lay into a store: links, FIFOs, sockets, devices, notes of other shapes.
-
-
 def _socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as made, contextlib.chdir(path.parent):
         made.bind(path.name)  # a socket's path has at most 108 bytes

@@ -1,7 +1,5 @@
 """What others leave in a store's folders is left out of everything, named, and never touched."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import struct

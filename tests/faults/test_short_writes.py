@@ -133,9 +133,7 @@ FOR_EVER = pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for 
 
 @EVERY
 @FOR_EVER
-def test_the_rest_of_a_short_write_is_written_after_it(
-    work: Work, for_ever: bool, every: int
-) -> None:
+def test_the_rest_of_a_short_write_is_written_after_it(work, for_ever, every) -> None:
     shortened = 0
     for number in range(0, work.writes, work.writes if for_ever else every):
         work.again()
@@ -149,9 +147,7 @@ def test_the_rest_of_a_short_write_is_written_after_it(
 
 @EVERY
 @FOR_EVER
-def test_a_file_that_was_written_in_part_takes_no_place(
-    work: Work, for_ever: bool, every: int
-) -> None:
+def test_a_file_that_was_written_in_part_takes_no_place(work, for_ever, every) -> None:
     """A disk takes half of a write and has no room for the rest."""
     failed = 0
     for number in range(0, work.writes - 1, every):

@@ -123,9 +123,7 @@ def zeroed(path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["folder gone", "zeroed", "file gone"])
 @pytest.mark.parametrize("more", [True, False])
-def test_a_queue_that_lacks_what_the_log_has_is_named(
-    how: str, more: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_queue_that_lacks_what_the_log_has_is_named(how, more, tmp_path, capsys) -> None:
     """Its older messages stay lost, as for a broker (but for the last of all): that is said."""
     store, to, ends = half(tmp_path / "store")
     if more:
@@ -234,9 +232,7 @@ def test_a_killed_catch_up_goes_on_only_with_consent(tmp_path, monkeypatch) -> N
     ("--follow --output set", "not with --follow"), ("--checkpoint c", "that of --follow"),
     ("--follow --dry-run", "not with --follow"), ("--output set", "is in use"),
     ("--output set", "was not stopped cleanly")])  # fmt: skip
-def test_wrong_words_and_stores_that_are_not_at_rest(
-    words: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_words_and_stores_that_are_not_at_rest(words, says, tmp_path, capsys) -> None:
     store, to, _ = half(tmp_path / "store")
     given = [word for name, value in as_text(store.settings).items()
              for word in ("--set", f"{name}={value}")]  # fmt: skip

@@ -1,7 +1,5 @@
 """Convert: the records of a log at new places, compared with a slow writer of the test's own."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any
@@ -175,9 +173,7 @@ def dledger_records(segments: list[Segment], end: int | None = None) -> list[tup
 
 @pytest.mark.parametrize("split_bytes", [None, 3000])
 @pytest.mark.parametrize("name", NAMES)
-def test_each_committed_message_stays_as_it_was(
-    name: str, split_bytes: int | None, tmp_path: Path
-) -> None:
+def test_each_committed_message_stays_as_it_was(name, split_bytes, tmp_path) -> None:
     store, about = unpack(name, tmp_path / "store")
     given = {"rocketmq": "5.3.3", "settings": as_text(about["sizes"])}
     output = tmp_path / "out"
@@ -203,9 +199,7 @@ def test_each_committed_message_stays_as_it_was(
 
 
 @pytest.mark.parametrize("asked", ["false", "true"])
-def test_what_lies_behind_the_committed_index_comes_where_it_is_asked_for(
-    asked: str, tmp_path: Path
-) -> None:
+def test_what_lies_behind_the_committed_index_comes_where_it_is_asked_for(asked, tmp_path) -> None:
     store, about = unpack("killed", tmp_path / "store")
     settings = {**as_text(about["sizes"]), "readUnCommitted": asked}
     output = str(tmp_path / "out")

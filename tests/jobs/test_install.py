@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -61,9 +60,7 @@ def _list_in_shards(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("in_shards", [False, True])
-def test_a_set_takes_the_place_of_the_stores_own_and_back(
-    store: Path, rebuilt: Path, in_shards: bool
-) -> None:
+def test_a_set_takes_the_place_of_the_stores_own_and_back(store, rebuilt, in_shards) -> None:
     if in_shards:
         _list_in_shards(rebuilt)
     old, rest, modes = derived(store), others(store), store.stat().st_mode
@@ -143,9 +140,7 @@ def test_not_a_set_that_was_changed(store: Path, rebuilt: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
-def test_not_a_store_with_what_cannot_be_given_a_second_name(
-    store: Path, rebuilt: Path, kind: str
-) -> None:
+def test_not_a_store_with_what_cannot_be_given_a_second_name(store, rebuilt, kind) -> None:
     if kind == "link":
         (store / "more").symlink_to("/tmp")
     else:
@@ -206,7 +201,6 @@ def test_the_command_asks(store: Path, rebuilt: Path, capsys: pytest.CaptureFixt
 
 
 # --- every state a crash may leave ----------------------------------------------------------
-
 OLD = {"commitlog/0": b"log" * 900, "config/c.json": b"{}", "lock": b"lock", "abort": b"1",
        f"consumequeue/T/0/{FIRST}": b"old" * 400, f"consumequeue/U/1/{FIRST}": b"gone",
        "checkpoint": b"old", "index/20240101000000001": b"index" * 300}  # fmt: skip
@@ -344,9 +338,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_manifest_or_a_note_of_another_shape_is_named(
-    store: Path, rebuilt: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_manifest_or_a_note_of_another_shape_is_named(store, rebuilt, name, capsys) -> None:
     install_set(str(store), str(rebuilt))
     manifest, note = rebuilt / "manifest.json", store.parent / "store.reput-old" / NOTE
     before = contents(store)
@@ -372,9 +364,7 @@ def test_a_manifest_or_a_note_of_another_shape_is_named(
         ({"format": "reput-convert-1"}, "start a broker on it, in place of the old store"),
     ],
 )
-def test_what_is_no_whole_set_takes_the_place_of_none(
-    store: Path, rebuilt: Path, change: dict[str, Any], said: str
-) -> None:
+def test_what_is_no_whole_set_takes_the_place_of_none(store, rebuilt, change, said) -> None:
     """An empty list of files took all queues and the index away."""
     old = derived(store)
     manifest = rebuilt / "manifest.json"

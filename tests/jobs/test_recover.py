@@ -214,8 +214,6 @@ def test_a_dry_run_says_what_would_be_done_and_a_killed_one_s_staging_goes(tmp_p
 
 
 # --- every state that a crash of recovery itself may leave -----------------------------------
-
-
 class Recovery:
     """The steps of one recovery on files in memory: a log with a torn tail, and derived files."""
 
@@ -414,9 +412,7 @@ def spread(tmp_path: Path) -> tuple[Path, dict[str, str]]:
 
 
 @pytest.mark.parametrize("apart", [True, False])
-def test_a_log_on_several_disks_is_recovered_where_it_lies(
-    apart: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_on_several_disks_is_recovered_where_it_lies(apart, tmp_path, monkeypatch) -> None:
     """MultiPathMappedFileQueue. apart: whether the disks are two file systems."""
     store, given = spread(tmp_path)
     folders = [store / "commitlog", tmp_path / "disk2" / "commitlog"]

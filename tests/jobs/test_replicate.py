@@ -163,9 +163,7 @@ def test_another_log_or_target_is_refused(said: str, target: Path, source: Path)
     assert stores.log_of(target) == before
 
 
-def test_what_differs_in_the_midst_is_found_where_all_is_compared(
-    target: Path, source: Path
-) -> None:
+def test_what_differs_in_the_midst_is_found_where_all_is_compared(target, source) -> None:
     stores.put_log(source, build_log(stores.messages(120), stores.SEGMENT_BYTES))
     starts, end = stores.record_starts(stores.log_of(source))
     stores.run(source, target, to_offset=starts[-1])
@@ -268,9 +266,7 @@ def test_what_is_no_replica_stays(target: Path, source: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("link", ["consumequeue", "consumequeue/T0", "consumequeue/T0/0", "index"])
-def test_queues_and_index_that_are_links_to_anothers_stay(
-    source: Path, tmp_path: Path, link: str
-) -> None:
+def test_queues_and_index_that_are_links_to_anothers_stay(source, tmp_path, link) -> None:
     other, target = tmp_path / "other", tmp_path / "replica"
     stores.run(source, other)
     before = stores.derived(other)

@@ -1,7 +1,5 @@
 """Healthy stores as real brokers leave them, by what the broker has lived through."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What the commands that judge a store say of it; of a healthy one nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast

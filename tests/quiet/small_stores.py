@@ -1,7 +1,5 @@
 """A healthy store of a few messages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from reput.store_format.message.message import Message

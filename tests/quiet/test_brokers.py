@@ -1,7 +1,5 @@
 """Nothing is said of healthy stores of real brokers, whatever they have lived through."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -7,8 +7,6 @@ messages but for their place in the queue, the index files' own names (they are 
 making; the order alone counts), and the checkpoint, of which `check` reads what lies past the log.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

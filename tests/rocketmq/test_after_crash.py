@@ -141,7 +141,6 @@ def test_what_a_client_reads_after_a_kill_is_never_less(moment, folder, reput) -
 
 
 # --- A real broker serves a repaired store past its damage; RocketMQ alone loses what follows.
-
 COUNT, DAMAGED, SAVED_AT = 50, 10, 3
 # the byte of the record whose lowest bit is flipped, by the name of its field
 BYTES = {"totalSize": 2, "magic": 5, "body": 100}

@@ -155,7 +155,6 @@ class _Asked:
 
 
 # --- LMQ queues of double writing stores (combineCQUseRocksdbForLmq, 5.5.0 on): not in files.
-
 IN_ROCKSDB = {"rocksdbCQDoubleWriteEnable": True, "combineCQUseRocksdbForLmq": True}
 APART_LMQ = {"useSeparateStorePathForRocksdbCQ": True}
 

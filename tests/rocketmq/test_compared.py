@@ -73,8 +73,6 @@ def merged(master: Path, slave: Path) -> Path:
 
 
 # --- A replica of a master under a real controller that is killed, so that another takes its place.
-
-
 def copied(broker: Broker, replica: Path) -> Replicated:
     return replicate_from(f"127.0.0.1:{broker.port + 1}", str(replica), controller=True)
 

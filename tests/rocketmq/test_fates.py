@@ -31,7 +31,6 @@ def test_what_rocksdb_tells_a_broker_of_is_reported(tmp_path: Path) -> None:
 
 # --- Brokers with the settings that write most: each of their files has its row in the state
 # table.
-
 # What a broker of a release, and of later ones, is asked to write more than by default.
 Wants = tuple[tuple[str, dict[str, object]], ...]
 IN_FILES: Wants = (

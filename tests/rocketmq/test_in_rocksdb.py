@@ -153,9 +153,7 @@ def test_a_reported_situation_in_rocksdb(early: Any, name: str, tmp_path: Path) 
         assert sent[2] == 120  # it goes on where the queue had ended
 
 
-def test_a_broker_that_begins_with_rocksdb_leaves_out_the_log_s_first_message(
-    tmp_path: Path,
-) -> None:
+def test_a_broker_that_begins_with_rocksdb_leaves_out_the_log_s_first_message(tmp_path) -> None:
     version = VERSION
     double: dict[str, Any] = {"rocksdbCQDoubleWriteEnable": True, "combineCQUseRocksdbForLmq": True}
     alone, said = {"storeType": "defaultRocksDB"}, []

@@ -118,7 +118,6 @@ def test_a_broker_west_of_utc_finds_every_key_after(change, new_york, tmp_path) 
 
 
 # --- indexFileWriteEnable=false, from 5.4.0 on: no index/ in RocketMQ's store, nor in ours.
-
 GIVEN = {"indexFileWriteEnable": "false", "mappedFileSizeCommitLog": "65536",
          "mappedFileSizeConsumeQueue": "2000", "maxHashSlotNum": "100",
          "maxIndexNum": "400"}  # fmt: skip

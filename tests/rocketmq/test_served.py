@@ -164,7 +164,6 @@ def same_of_a_consumer(
 
 
 # --- What of two servers' answers is compared: all but what two processes cannot have in common.
-
 # The order of a HashMap: lines are compared as a set, and so are JSON lists.
 # Stack traces show lines of the same release's client, and where in it an answer was refused.
 _DROPPED = re.compile(

@@ -111,7 +111,6 @@ def test_what_a_broker_commits_is_committed(tmp_path: Path) -> None:
 
 
 # --- A broker's store whose offsets `reput offsets` has moved: consumers go on exactly there.
-
 EACH = 5  # messages in each queue of Live0
 LIGHT = {"enableLmq": True, "enableMultiDispatch": True}
 Places = dict[int, list[int]]  # queue id -> the queueOffsets that came
@@ -138,9 +137,7 @@ def pushed(version: str, namesrv: str, least: dict[str, int]) -> dict[str, Place
     ],
     ids=["files-4.9.7", "lmq-5.3.3", "rocksdb-5.3.3", "v2-5.5.0", "single-5.5.1"],
 )  # fmt: skip
-def test_consumers_go_on_where_they_are_set(
-    version: str, settings: dict[str, object], tmp_path: Path
-) -> None:
+def test_consumers_go_on_where_they_are_set(version, settings, tmp_path) -> None:
     store = tmp_path / "store"
 
     def asked(action: str, **more: Any) -> OffsetsReport:

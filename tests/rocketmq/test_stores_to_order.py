@@ -41,7 +41,6 @@ def test_many_random_stores_are_rebuilt_byte_for_byte(seed, folder, drivers, rep
 
 # --- The small stores of tests/golden come out again, byte for byte, of the RocketMQ they are
 # from.
-
 ALL = [(kind, version) for kind, (versions, _) in KINDS.items() for version in versions]
 
 

@@ -1,7 +1,5 @@
 """Catch-ups of stores in memory, and what must hold of every state that a kill may leave."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from reput.broker.change.catch_up import NOTE, CatchUp, read_note

@@ -1,7 +1,5 @@
 """Logs of records of one size, so that a test can count where each begins and ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

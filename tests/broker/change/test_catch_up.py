@@ -120,7 +120,6 @@ def test_fifty_logs_in_steps(log: Log, random: Random) -> None:
 
 
 # --- killed at any step ------------------------------------------------------------------------
-
 SIZES = {"mappedFileSizeCommitLog": 2048, "mappedFileSizeConsumeQueue": 100, "maxHashSlotNum": 7,
          "maxIndexNum": 12}  # fmt: skip
 
@@ -220,8 +219,6 @@ def test_the_log_and_abort_are_durable_before_a_queue_grows_and_the_end_is_in_th
 
 
 # --- not of this log -----------------------------------------------------------------------------
-
-
 def test_queues_or_an_index_of_another_log_are_refused() -> None:
     log = written(40)
     other = behind(log, record_ends(log)[20])

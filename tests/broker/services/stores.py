@@ -1,7 +1,5 @@
 """Stores for the services' tests: on disk or in memory, written by the writer at a given time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is due is delivered as a broker does it: in order, once, and the broker's files say so."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

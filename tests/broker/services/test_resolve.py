@@ -1,7 +1,5 @@
 """Pending transactions are ended as a broker ends them, once, and the broker's file says so."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -289,8 +287,6 @@ def test_all_crash_states_of_a_resolution(decisions: Decisions, release: str) ->
 
 
 # --- the file of decisions, and the command ----------------------------------------------------
-
-
 def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["resolve-transactions", files.root, "--rocketmq", "5.3.3", "--json", "--decide"]
     before = {p: p.read_bytes() for p in Path(files.root).rglob("*") if p.is_file()}

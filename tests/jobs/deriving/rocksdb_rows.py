@@ -1,7 +1,5 @@
 """The rows of queues in RocksDB."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from reput.store_format.files.folder import Folder

@@ -1,7 +1,5 @@
 """Queues and index in RocksDB on either engine: the rows that one process makes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """rebuild --queues rocksdb: the rows are those that real brokers derived from the same log."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

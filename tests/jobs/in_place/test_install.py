@@ -1,7 +1,5 @@
 """Installing queues of the other kind: config/ follows them, and --undo takes both back."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import closing

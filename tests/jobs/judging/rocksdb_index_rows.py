@@ -1,7 +1,5 @@
 """The rows of an index in RocksDB."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """verify judges an index in RocksDB by its rows, and rebuild makes the very rows of a broker."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable, Iterator

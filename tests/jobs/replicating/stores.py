@@ -1,7 +1,5 @@
 """Small stores to replicate, disks that kill, and what a replica must be at every moment."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 from collections.abc import Iterator

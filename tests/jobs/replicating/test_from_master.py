@@ -149,9 +149,7 @@ def test_another_log_is_refused(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("same_end", [False, True])
-def test_a_replica_with_what_its_new_master_has_not_is_refused(
-    same_end: bool, source: Path, tmp_path: Path
-) -> None:
+def test_a_replica_with_what_its_new_master_has_not_is_refused(same_end, source, tmp_path) -> None:
     """As after a failover: records that were never on the other broker; others took their place,
     or none yet. The broker says where its log ends, and nothing new is to come.
     """
@@ -243,8 +241,6 @@ def test_the_slave_is_killed_at_many_operations(step: int, source: Path, tmp_pat
 
 
 # --- hostile masters -----------------------------------------------------------------------------
-
-
 @contextmanager
 def peer(talk: Callable[[socket.socket], None], first: int = 8) -> Iterator[int]:
     """A master that does this with each connection, when so many bytes have come."""
@@ -357,9 +353,7 @@ def test_garbage_is_given_up_soon(follow: list[str], tmp_path: Path, capsys) -> 
                           {"mappedFileSizeCommitLog": "9" * 30}, {"messageDelayLevel": "1x"},
                           {"commitLogMinOffset": "9223372036854775000"},
                           {"commitLogMaxOffset": "9" * 30}, {"brokerVersionDesc": ""}])  # fmt: skip
-def test_a_broker_that_says_what_cannot_be(
-    says: dict[str, str], source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broker_that_says_what_cannot_be(says, source, tmp_path, capsys) -> None:
     """Whatever it says of itself: one line with its address, or a replica of what it sends."""
     got = {"commitLogMinOffset": "0", "commitLogMaxOffset": "4000", "brokerVersionDesc": "V5_3_3",
             **stores.SETTINGS, **says}  # fmt: skip
@@ -387,8 +381,6 @@ def test_a_master_that_is_silent(tmp_path: Path) -> None:
 
 
 # --- slaves of our master ------------------------------------------------------------------------
-
-
 def test_waiting_for_a_replica(source: Path) -> None:
     end = stores.record_starts(stores.log_of(source))[1]
     with master(source) as running:

@@ -2,8 +2,6 @@
 its memory is limited, and other groups are served as before.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

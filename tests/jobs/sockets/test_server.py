@@ -1,7 +1,5 @@
 """The server itself: hostile and slow clients, limits, waiting pulls, and its end."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import os

@@ -129,7 +129,6 @@ def test_a_grpc_client_is_given_what_the_broker_gives(made, language, version, f
 
 
 # --- Remoting clients of Go and Rust.
-
 # name of the group: what its consumer is asked to read
 BOTH: dict[str, dict[str, Any]] = {
     "push": {"topic": "Live0"}, "orderly": {"topic": "Live0", "mode": "orderly"},
@@ -167,8 +166,6 @@ def test_a_remoting_client_is_given_what_the_broker_gives(made, language: str, f
 
 # --- What the page says of a client's release is what its lock file pins. (Java's jars are fetched
 # by that release.)
-
-
 @pytest.mark.parametrize("language", [name for name in PROGRAMS if name != "java"])
 def test_a_program_pins_the_release_that_it_is_shown_with(language: str) -> None:
     program = PROGRAMS[language]
@@ -176,8 +173,6 @@ def test_a_program_pins_the_release_that_it_is_shown_with(language: str) -> None
 
 
 # --- docs/serve.md's table of clients is what the tests have noted.
-
-
 def test_the_page_shows_what_was_seen() -> None:
     assert seen.noted()
     assert seen.page_table() == seen.table()

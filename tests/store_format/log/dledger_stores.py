@@ -7,8 +7,6 @@ that went on as a group of one. Those that are not AS_DERIVED have in `expect/` 
 derives from the log alone: a member that was killed and came back lacks messages in its own queues.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,6 +1,4 @@
-"""Stores restored to moments: each byte of the log, what a broker derives of it, and what it keeps
-besides; and that nothing is there where it failed.
-"""
+"""Stores restored to moments: all that the broker had then, and nothing where it failed."""
 
 import json
 import shutil

@@ -1,6 +1,4 @@
-"""LMQs whose names have slashes, as brokers up to 5.1.1 wrote their queues: folders in folders
-(#6747).
-"""
+"""LMQs whose names have slashes: brokers up to 5.1.1 wrote folders in folders (#6747)."""
 
 import json
 from pathlib import Path

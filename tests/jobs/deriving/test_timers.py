@@ -1,6 +1,4 @@
-"""Timers and delayed messages in every store that a command makes or changes: what waits there, and
-what was delivered, is what was so before. A broker is asked in tests/rocketmq/test_services.py.
-"""
+"""Timers and delayed messages in every store that a command makes: what waited still waits."""
 
 import shutil
 import time

@@ -350,16 +350,6 @@ def test_a_clock_that_was_set_back_a_segment_ago(newest: int) -> None:
         assert bool(lost(log_checked(log, storage=storage))) == says
 
 
-def test_a_clock_that_was_set_back_is_no_lost_end() -> None:
-    """The newest message that the checkpoint knows of is there, and is not the last."""
-    log = ending_in({"store_timestamp": START + 9000}, {"store_timestamp": START})
-    storage = storage_of(log.log)
-    storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(START + 9000, START + 9000))
-    assert not lost(log_checked(log, storage=storage))
-    storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(START + 9001, START + 9001))
-    assert lost(log_checked(log, storage=storage))
-
-
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("number", [1, 30, 38, 39, 59])
 def test_a_fall_of_store_timestamp_is_said(number: int, splits: int) -> None:

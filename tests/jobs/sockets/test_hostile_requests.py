@@ -1,6 +1,4 @@
-"""Requests that no client of RocketMQ would make: each has an answer with a code, nothing is kept
-of them, and no file that they name is touched.
-"""
+"""Requests that no client would make: each has an answer with a code, and touches no file."""
 
 import json
 import random

@@ -1,7 +1,4 @@
-"""Clients that send a byte now and then: they hold no place that another client needs.
-
-They are issue 57's two programs, whose sockets each give a frame or a ClientHello byte by byte.
-"""
+"""Clients that send a byte now and then: they hold no place that others need (issue 57)."""
 
 import asyncio
 import socket

@@ -1,6 +1,4 @@
-"""Reading ahead of a scan where each read is a request: the same bytes, several requests at once,
-errors where they are due.
-"""
+"""Reading ahead where each read is a request: the same bytes, and errors where they are due."""
 
 import errno
 import os

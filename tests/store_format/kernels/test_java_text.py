@@ -1,8 +1,4 @@
-"""Java's text in kernels: every UTF-8 pattern, every hash and every number, against the reference.
-
-The reference decodes with Python's own decoder and the one rule that differs; the kernel decodes by
-hand, byte by byte.
-"""
+"""Java's text in kernels: every UTF-8 pattern, hash and number, against a plain reference."""
 
 import unicodedata
 from typing import Any

@@ -1,7 +1,4 @@
-"""Records of the CommitLog: what is accepted, what is refused, and under which name.
-
-Acceptance is compared with the reference; which fault it is, with tables.
-"""
+"""Records of the CommitLog: what is accepted, as by the reference, and refused, by name."""
 
 import struct
 import zlib

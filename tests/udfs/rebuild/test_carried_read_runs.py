@@ -1,6 +1,4 @@
-"""Items of many runs, read from the splits' entries files with few reads; and runs that carry
-their bytes.
-"""
+"""Items of many runs: read from entries files with few reads, or carried in the runs."""
 
 from typing import Any
 

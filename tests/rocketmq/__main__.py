@@ -1,7 +1,5 @@
 """`python -m tests.rocketmq derive|bulk|build ...`: the driver by hand, and for benchmarks."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Jobs for the real RocketMQ: a JVM that answers one JSON line with another."""
 
-from __future__ import annotations
-
 import json
 import os
 import select
@@ -11,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.rocketmq.build import java_command
 
@@ -40,7 +38,7 @@ class Driver:
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
 
-    def __enter__(self) -> Driver:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

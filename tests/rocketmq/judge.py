@@ -1,13 +1,11 @@
 """Both rebuild the same store; the first difference between the bytes, in words."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from reput.jobs.rebuild import rebuild
 from tests.in_process import as_text
@@ -49,7 +47,7 @@ class Drivers:
         self._jobs: dict[str, int] = {}
         self._stack = ExitStack()
 
-    def __enter__(self) -> Drivers:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

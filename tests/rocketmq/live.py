@@ -1,7 +1,5 @@
 """A live broker, what it is sent, and everything a client can ask of it."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random
@@ -12,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.rocketmq.driver import Answer, Driver, JobFailedError, remove_derived
 from tests.rocketmq.judge import Reput, derived_files
@@ -71,7 +69,7 @@ class Broker:
         self.namesrv: str = self.started["namesrv"]
         self.port: int = self.started["port"]
 
-    def __enter__(self) -> Broker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

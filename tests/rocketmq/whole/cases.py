@@ -171,10 +171,11 @@ def convert(ways: Ways) -> Served:
 
 def _chosen(ways: Ways, topics: set[str], option: str = "--topic") -> Served:
     """Of some topics, or without them, timers, half messages, what is popped and retried too."""
+    expected = Expected.of(ways.made)
+    topics &= {reader.topic for reader in expected.readers}  # what a release lacks is refused
     words = [word for each in sorted(topics) for word in (option, each)]
     ways.reput("convert", ways.copy(), "--output", ways.folder / "new", *words)
     topics = topics if option == "--topic" else {*_TOPICS, "Behind"} - topics
-    expected = Expected.of(ways.made)
     of = {f"%RETRY%{READERS['retry'][0].group}": "Failed", LMQ: "Behind"}
     of[READERS["retry"][1].topic] = "Failed"
     for reader in expected.readers:

@@ -1,7 +1,5 @@
 """A broker's life in which a store gets all that is more than queues, and what is to come of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -9,7 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from tests.in_process import as_text
 from tests.jobs.sockets.asking import Peer
@@ -39,7 +37,7 @@ class Size(NamedTuple):
     due: int = 26
     roll: int = 13  # timerRollWindowSlot: timers due later than that are rolled
 
-    def on_this_machine(self) -> Size:
+    def on_this_machine(self) -> Self:
         """What waits must not be due before the life's end: longer, where a machine is busy."""
         times = max(1.0, min(6.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 2))
         return self._replace(due=int(self.due * times), roll=int(self.roll * times))

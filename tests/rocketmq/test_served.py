@@ -29,9 +29,9 @@ def test_consumers_and_tools_are_given_what_the_broker_gives(version, client, fo
 
     before = contents(made.store)
     with served.by_broker(made, folder) as namesrv:
-        theirs = real_clients.run(client, namesrv, all_steps(namesrv))
+        theirs = real_clients.run(client, namesrv, all_steps(namesrv), timeout=800)
     with served.by_reput(made) as address:
-        ours = real_clients.run(client, address, all_steps(address))
+        ours = real_clients.run(client, address, all_steps(address), timeout=800)
     assert contents(made.store) == before  # nothing was written to the store
     answers = zip(theirs, ours, strict=True)
     older = version < "5" < client

@@ -61,14 +61,13 @@ export STORE --output OUT/jsonl --as jsonl
 export STORE --output OUT/store --as rocketmq --topic Topic0
 export STORE --output OUT/delta --as delta
 export STORE --output OUT/delta --verify
-append OUT/store --from OUT/parquet --rocketmq 5.3.3
+append OUT/store --from OUT/parquet --rocketmq 5.3.3 --yes
 deliver-delayed OUT/store --until 2026-11-24T00:00:00Z --dry-run --rocketmq 5.3.3
 resolve-transactions OUT/store --decide rollback --dry-run --rocketmq 5.3.3
 replicate STORE OUT/replica
 catch-up OUT/replica --yes
 expire STORE --dry-run
 offsets dump STORE
-offsets set STORE --to-time 0 --dry-run
 install OUT/set STORE --yes
 install --undo STORE --yes
 clean STORE --dry-run
@@ -114,7 +113,6 @@ def test_every_command_but_sparks(tmp_path: Path) -> None:
     assert failed == []
     assert not [each for each in done[:-by_spark] if "missing: pip" in each[2] + each[3]]
     for words, code, _, errors in done[-by_spark:]:
-        says = "reput: error: PySpark and Java are missing: pip install 'reput[spark,java]'"
         assert (code, errors.count("\n")) == (2, 1), (words, errors)
-        assert errors.startswith(says), (words, errors)
+        assert " missing: pip install 'reput[spark" in errors, (words, errors)
     assert not (tmp_path / "out/other").exists()

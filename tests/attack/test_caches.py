@@ -16,8 +16,8 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can play two us
 
 KERNEL = """
 import numpy as np
-import reput.store_format.kernels.crc as crc, reput.store_format.kernels.jit as kernels
-print(kernels._CACHE_FOLDER)
+import reput.store_format.kernels.crc as crc, reput.store_format.kernels.compiler as compiler
+print(compiler._CACHE_FOLDER)
 print(crc.crc32(np.frombuffer(b"123456789", np.uint8), 0, 9) & 0xFFFFFFFF)
 """
 

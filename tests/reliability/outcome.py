@@ -43,10 +43,10 @@ def ours(store: Small, given: Input | None = None) -> Outcome:
                               on_damage=SALVAGE)  # fmt: skip
     except StoreError as error:
         return Outcome(0, {}, True, str(error))
-    damage = rebuilt.summary.damage
-    assert damage is not None
-    reported = bool(damage["range_count"] or rebuilt.summary.left_out or rebuilt.summary.warnings)
-    return Outcome(rebuilt.summary.messages, rebuilt.files, reported)
+    said = rebuilt.summary
+    assert said.damage is not None
+    named = said.left_out or said.in_no_queue or said.warnings
+    return Outcome(said.messages, rebuilt.files, bool(said.damage["range_count"] or named))
 
 
 def refuse(store: Small, given: Input) -> str:
@@ -55,7 +55,7 @@ def refuse(store: Small, given: Input) -> str:
         summary = rebuild_log(store.log(given.segment), _WHOLE, Session(), on_damage=REFUSE).summary
     except StoreError as error:
         return str(error)
-    return "; ".join([*summary.warnings, *summary.left_out])
+    return "; ".join([*summary.warnings, *summary.left_out, *summary.in_no_queue])
 
 
 def classify(store: Small, sound: Outcome, outcome: Outcome, number: int) -> Class:

@@ -98,7 +98,8 @@ class _Asked:
         for _ in range(30):
             code, out, _ = self.run("groups", self.store, "--group", "reading", *self.given,
                                     "--json")  # fmt: skip
-            if code == 0 and out:
+            rows = map(json.loads, out.splitlines()) if code == 0 else ()
+            if sum(row["consumerOffset"] for row in rows if row["topic"] in TOPICS) == SENT:
                 return
             time.sleep(1)
         raise AssertionError("the group's offsets were not persisted within 30 s")

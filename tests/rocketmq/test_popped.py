@@ -174,6 +174,7 @@ def _looks(script: Script) -> None:
         group = str(more.get("consumerGroup", "refused"))
         script.pop(group, **more)
         if group == "refused":
+            time.sleep(0.3)  # a broker notes behind its answer how far it has looked
             script.offset(group)
     for _ in range(8):
         script.pop("everything", queueId=-1)

@@ -87,7 +87,7 @@ class _Asked:
     def said(self, *words: object) -> Any:
         """What a command prints as JSON: a value, or one a line."""
         code, out, err = self.run(*words, "--json")
-        assert code == 0, (words, out[-2000:], err[-2000:])
+        assert code == 0, (words, out[:5000], err[-2000:])
         assert "cannot be read" not in out + err, (words, err)
         lines = out.splitlines()
         return (json.loads(out) if len(lines) == 1

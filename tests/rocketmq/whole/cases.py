@@ -172,12 +172,12 @@ def convert(ways: Ways) -> Served:
 def _chosen(ways: Ways, topics: set[str], option: str = "--topic") -> Served:
     """Of some topics, or without them, timers, half messages, what is popped and retried too."""
     expected = Expected.of(ways.made)
-    topics &= {reader.topic for reader in expected.readers}  # what a release lacks is refused
+    of = {f"%RETRY%{READERS['retry'][0].group}": "Failed", LMQ: "Behind"}
+    of[READERS["retry"][1].topic] = "Failed"
+    topics &= {of.get(r.topic, r.topic) for r in expected.readers}  # else it would be refused
     words = [word for each in sorted(topics) for word in (option, each)]
     ways.reput("convert", ways.copy(), "--output", ways.folder / "new", *words)
     topics = topics if option == "--topic" else {*_TOPICS, "Behind"} - topics
-    of = {f"%RETRY%{READERS['retry'][0].group}": "Failed", LMQ: "Behind"}
-    of[READERS["retry"][1].topic] = "Failed"
     for reader in expected.readers:
         if of.get(reader.topic, reader.topic) not in topics:
             expected.keys[str(reader)] = Counter()

@@ -180,8 +180,8 @@ def copied(store: Path, target: Path) -> Path:
 
 def _frozen(broker: Broker, store: Path, target: Path) -> None:
     """A copy of what kill -9 would leave now: the broker stands still meanwhile."""
-    assert broker.driver.pid is not None
     os.kill(broker.driver.pid, signal.SIGSTOP)
+    time.sleep(0.5)  # until each of its threads stands
     try:
         copied(store, target)
     finally:

@@ -252,4 +252,5 @@ def test_anything_may_be_on_the_disk(name: str, seed: int, stores: Path, top: Pa
     """After each of a dozen of a command's steps."""
     cut = Cut(name, stores, top)
     start, ops = cut.recorded.start, cut.recorded.ops
-    assert judge_all(cut, crash_states(start, ops, seed, 2, -(-len(ops) // 12))) > 5
+    least = 7 if name == "expire" else 9  # its ten steps leave seven states, by whatever chance
+    assert judge_all(cut, crash_states(start, ops, seed, 2, -(-len(ops) // 12))) >= least

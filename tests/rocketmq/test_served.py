@@ -189,7 +189,10 @@ _REPLACED = (
     # a moment in which the tool printed
     (re.compile(r"(delayTime=)\d+"), r"\1*"),
 )
-_RETRY_STATS = re.compile(r'\{"offsetTable": \{"\w+/%RETRY%[^}]*\}\}\}(, )?')
+_RETRY_STATS = re.compile(
+    r'\{"offsetTable": \{"\w+/%RETRY%\w+/0": \{"brokerOffset": 0, "consumerOffset": 0,'
+    r' "lastTimestamp": 0, "pullOffset": 0\}\}\}(, )?'
+)
 _QUEUE_KEY = re.compile(r'\{"brokerName":"(\w+)","queueId":(\d+),"topic":"([^"]*)"\}:')
 _INTEGER_KEY = re.compile(r"([{,])(-?\d+):")
 # An object of Java as text: its hash, and a lambda's number

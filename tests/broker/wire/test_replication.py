@@ -48,11 +48,8 @@ def test_a_size_that_no_slave_could_take_is_refused(size: int) -> None:
 
 @given(st.binary(max_size=200))
 def test_anything_else_is_an_error_or_waits(raw: bytes) -> None:
-    for reader in (
-        replication.TransferReader(),
-        replication.ReportReader(),
-        replication.SwitchMasterReader(),
-    ):
+    kinds = replication.TransferReader, replication.ReportReader, replication.SwitchMasterReader
+    for reader in (kind() for kind in kinds):
         try:
             reader.feed(raw)
         except replication.ProtocolError:

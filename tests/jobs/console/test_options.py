@@ -60,10 +60,8 @@ def test_the_words_for_another_command_are_those_given() -> None:
     given = argparse.Namespace(rocketmq=None, broker_conf=None, assignments=[])
     assert options.given_words(given) == ""
     given = argparse.Namespace(rocketmq="5.3.3", broker_conf="a b", assignments=["x=1", "y=2 3"])
-    assert (
-        options.given_words(given)
-        == " --rocketmq 5.3.3 --broker-conf 'a b' --set x=1 --set 'y=2 3'"
-    )
+    words = " --rocketmq 5.3.3 --broker-conf 'a b' --set x=1 --set 'y=2 3'"
+    assert options.given_words(given) == words
 
 
 def test_an_address_is_a_host_and_a_port_behind_the_last_colon() -> None:

@@ -64,9 +64,8 @@ class Ways:
         and what it `leaves` is there: then consumers say what is wrong with it, too."""
         told = self.made.words if told is None else told
         command = [sys.executable, "-m", "reput", *map(str, words), *told]
-        if self.kill_after is not None:
-            _killed(command, self.kill_after)
-        done = run_words(*command, cwd=ROOT)
+        ended = _ended_within(command, self.kill_after) if self.kill_after else None
+        done = ended or run_words(*command, cwd=ROOT)
         self.said += f"$ reput {' '.join(map(str, words))}\n{done.stdout}{done.stderr}"
         if done.returncode == 1 and leaves is not None and leaves.exists():
             self.ended_with = 1
@@ -86,16 +85,18 @@ class Ways:
         return self.served(store, expected, **settings, **in_files)
 
 
-def _killed(command: list[str], seconds: float) -> None:
-    """kill -9 of a command and of the processes that it started, after so many seconds."""
+def _ended_within(command: list[str], seconds: float) -> subprocess.CompletedProcess[str] | None:
+    """What a command ended with; None after so many seconds, and a kill -9 of all its processes."""
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     ) as going:  # fmt: skip
         try:
-            going.wait(seconds)
+            said = going.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(going.pid, 9)
+            return None
+    return subprocess.CompletedProcess(command, going.returncode, *said)
 
 
 # --- the commands: each takes a life and gives the store that a broker is to start on
@@ -332,7 +333,7 @@ CASES: dict[str, Case] = {
     "back-up": _case(back_up, killed=True), "back-up-cut": _case(back_up_cut, small=True),
     "export": _case(export, refused="both"),
     "export-messages": _case(export_messages, refused="rocksdb"),
-    "append": _case(append, refused="rocksdb"),  # after a kill it goes on by --skip alone
+    "append": _case(append, killed=True, refused="rocksdb"),
     "deliver-delayed": _case(deliver_delayed, killed=True, refused="rocksdb"),
     "resolve-transactions": _case(resolve_transactions, killed=True, refused="rocksdb"),
 }  # fmt: skip

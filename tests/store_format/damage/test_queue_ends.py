@@ -156,10 +156,8 @@ def test_what_a_segment_lost_between_two_places_is_read_when_asked() -> None:
         (91, 1, 1),  # a batch of one message needs no body
         (91 + 2 * 22 - 1, 1, 1), (91 + 2 * 22, 1, 2), (91 + 32 * 22, 8, 32),
         ((1 << 63) - 1, ((1 << 63) - 1) // 91, ((1 << 63) - 92) // 22)]:  # fmt: skip
-        assert (queue_ends.most_messages(lost, False), queue_ends.most_messages(lost, True)) == (
-            plain,
-            batched,
-        )
+        most = [queue_ends.most_messages(lost, batches) for batches in (False, True)]
+        assert most == [plain, batched]
         assert queue_ends.most_messages(np.array([0, lost]), True).tolist() == [0, batched]
     asked = []
 

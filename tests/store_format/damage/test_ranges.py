@@ -34,19 +34,15 @@ def test_every_range_comes_back_and_those_that_touch_are_one() -> None:
     far = SOUGHT._replace(offset=LONG_MAX - 1, end=LONG_MAX, size=INT_MIN)
     assert there_and_back(far, SOUGHT) == [far, SOUGHT]
     assert there_and_back() == []
-    rows = np.array(
-        [ranges.as_row(SOUGHT._replace(kind=kind)) for kind in ranges.KINDS], ranges.RANGE
-    )
-    assert [ranges.KINDS[n] for n in np.flatnonzero(rows["kind"] == ranges.CONTENT)] == [
-        ranges.DamageKind.CONTENT
-    ]
+    each = [ranges.as_row(SOUGHT._replace(kind=kind)) for kind in ranges.KINDS]
+    content = np.flatnonzero(np.array(each, ranges.RANGE)["kind"] == ranges.CONTENT)
+    assert [ranges.KINDS[n] for n in content] == [ranges.DamageKind.CONTENT]
     [found] = there_and_back(SOUGHT)
     assert json.loads(json.dumps(found)) == [4096, 4200, "damaged", 5, 104, 7, "record"]
     about = reporter()
     found = reported(about, (BAD, 0, 10, Fault.BAD_MAGIC), (BAD, 10, 30, Fault.LENGTHS))
-    assert found == [
-        ranges.Damage(0, 30, BAD, Fault.BAD_MAGIC, SIZE, 0xDAA320A7 - (1 << 32), "record")
-    ]
+    one = ranges.Damage(0, 30, BAD, Fault.BAD_MAGIC, SIZE, 0xDAA320A7 - (1 << 32), "record")
+    assert found == [one]
     assert about.count == 1
     about = reporter()
     some = ((BAD, 0, 10, Fault.LENGTHS), (BAD, 11, 30, Fault.LENGTHS),

@@ -47,10 +47,8 @@ def test_a_seal_or_a_magic_number_finds_the_one_flipped_bit() -> None:
     ]:
         assert repair.by_checksum(PLACE, flipped(*bits), BODY_AT, len(BODY)) is None
     assert repair.field_at(95, 112) == "bornHost/storeTimestamp/storeHost"
-    assert (repair.field_at(96, 112), repair.field_at(112, 112)) == (
-        "reconsumeTimes",
-        "topic/properties",
-    )
+    fields = [repair.field_at(at, 112) for at in (96, 112)]
+    assert fields == ["reconsumeTimes", "topic/properties"]
     for raw, now in [(0x5AA320A7, 0xDAA320A7), (0xDAA320A6, 0xDAA320A7), (0xDAA321AB, 0xDAA320AB),
         (0xDAA320A3, None),
         (0xDAA320AF, None),  # one bit away from both

@@ -41,10 +41,8 @@ def test_the_first_entries_before_the_logs_start() -> None:
         assert puts(999, count) == []
         assert not extent.begins_expired(index(ROWS, count), SLOTS, 999)
     assert len(puts(999, count=2**31 - 1)) == 4 + 4  # the room's unused entries are zeros, at 0
-    assert [extent.begins_expired(index(ROWS), SLOTS, start) for start in (100, 101)] == [
-        False,
-        True,
-    ]
+    expired = [extent.begins_expired(index(ROWS), SLOTS, start) for start in (100, 101)]
+    assert expired == [False, True]
     for first, count, hashes in [(1, 2, [7, 0]), (4, 1, [5]), (1, 0, []), (8, 5, [0]), (9, 5, []),
         (99, 1, []), (1, -1, [])]:  # fmt: skip
         assert extent.entries_at(SLOTS) == 52
@@ -87,10 +85,8 @@ def test_queues_and_index_end_after_their_last_entries() -> None:
 
     found = extent.DerivedTail([queue(300, 350), queue(200, 900), queue(-1, -1)], None)
     assert (found.end, found.greatest_offset) == (900, 300)
-    assert (extent.DerivedTail([], None).end, extent.DerivedTail([], None).greatest_offset) == (
-        -1,
-        -1,
-    )
+    nothing = extent.DerivedTail([], None)
+    assert (nothing.end, nothing.greatest_offset) == (-1, -1)
     for rows, full in [(2, False), (3, True)]:
         old, new = (f"store/index/2026010100000000{n}" for n in range(2))
         storage = MemoryStorage(

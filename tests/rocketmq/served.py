@@ -167,8 +167,9 @@ def client_steps(made: Made) -> list[Step]:
 def seen_steps(made: Made) -> list[Step]:
     """What tools tell of a consumer that is there."""
     return [
-        # it tells how far it has come every five seconds, for the first time after ten
-        {"do": "push.start", "group": "seen", "topic": "Live2", "quiet_ms": 13_000},
+        # it tells how far it has come every five seconds, for the first time after ten; of its
+        # retry topic after the first pull, which a broker holds for up to twenty
+        {"do": "push.start", "group": "seen", "topic": "Live2", "quiet_ms": 28_000},
         mqadmin("consumerProgress", "-g", "seen"), mqadmin("consumerConnection", "-g", "seen"),
         mqadmin("queryMsgById", "-i", made.sent[2][4], "-t", "Live2"),
         mqadmin("consumerStatus", "-g", "seen", "-s"),
